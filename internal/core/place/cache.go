@@ -5,19 +5,19 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Cache is what a finder remembers of what fits. It follows from the configuration and the health
-// of the cluster, and is forgotten when these change.
+// Cache holds what a finder knows of fitting shapes. It depends only on the configuration and
+// on the health of nodes, and is dropped when these change.
 type Cache struct {
-	configs, health uint64                     // of the tables, then
-	fitsEmpty       map[loneFit]bool           // what fits the cluster with nothing in use
-	neverFits       map[tables.FitKey]bool     // by VC and shape: it never fits
-	close           map[closeness][]cell.Level // how near a shape can be
+	configs, health uint64                     // versions for which the entries hold
+	fitsEmpty       map[loneFit]bool           // whether it fits the cluster with nothing in use
+	neverFits       map[tables.FitKey]bool     // by VC and shape, see NeverFits
+	close           map[closeness][]cell.Level // results of Meeting
 }
 
 // maxJudged bounds how many answers each part of the cache holds.
 const maxJudged = 10_000
 
-// remembered returns the cache, without what is stale.
+// remembered returns the cache without stale entries.
 func (s *Finder) remembered() *Cache {
 	c := &s.Cache
 	if c.configs != s.Configs {
@@ -29,7 +29,7 @@ func (s *Finder) remembered() *Cache {
 	return c
 }
 
-// Remember notes an answer; where there are too many, the others are forgotten.
+// Remember stores an answer and returns it. A full map is emptied first.
 func Remember[K comparable, V any](m *map[K]V, key K, v V) V {
 	if *m == nil || len(*m) > maxJudged {
 		*m = map[K]V{}

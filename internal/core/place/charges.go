@@ -10,23 +10,23 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Charges move as a step of the plan of a gang whose turn it is, when it finds no free cells:
-// what moves them starts by that, or is promised cells, and nobody else moves them. A VC stops at
-// a gang that would (postponed), until all others were walked: so whoever starts as charges lie
-// does, in whatever VC, and of those who need them moved the first by priority and submission
-// comes first, whatever its VC.
+// A charge of bad hardware is a cell of a VC that is bound to a bad cell (cell/doom.go).
+// Charges move as part of the plan of a gang that finds no free cells at its turn. That gang
+// then starts or gets a reservation. The walk of a VC stops at such a gang (postponed) until
+// all other VCs were walked: gangs that need no move go first, in every VC. The others follow
+// by priority and submission, whatever their VC.
 //
-// Each gang has one turn in a Decide (had): who found nothing before the VC stopped does not take
-// from those behind it what they were given since, but is looked at again. It ends: somebody starts
-// by each move.
+// Each gang has one turn in a Decide (Moving.Had). A gang that found nothing before its VC
+// stopped has no second turn: it must not take what gangs behind it got since. It is looked at
+// in the next decision. The walks end, since each move starts a gang or gives it a reservation.
 
-// everybody may move charges, and nobody.
+// Limits for Moving.Movers. As Moving.Late, Everybody means that the walk did not stop.
 var (
 	Everybody = InTurn{}
 	Nobody    = InTurn{prio: cell.MaxGuaranteed + 1}
 )
 
-// InTurn is a waiting gang's place by priority and submission.
+// InTurn orders waiting gangs of all VCs by priority and submission.
 type InTurn struct {
 	prio cell.Priority
 	model.GangRef
@@ -37,28 +37,28 @@ func (a InTurn) Compare(b InTurn) int {
 	return cmp.Or(cmp.Compare(b.prio, a.prio), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang))
 }
 
-// Moving is what the walks of one Decide tell each other.
+// Moving is what the walks of one Decide share about moving charges.
 type Moving struct {
-	Movers   InTurn                // who stands before it may move charges
-	Late     InTurn                // at whom the walk of a VC stopped; everybody if at nobody
-	News     bool                  // something was settled before them
-	Walks    int                   // of VCs, so many
-	Tries    int                   // in this one, of how charges could lie, since they last could lie better
-	Had      map[model.GangRef]int // in which of them a gang had its turn, where something is charged
-	InTheWay uint64                // the last event when charges were first in somebody's way and stayed; 0 before
+	Movers   InTurn                // only gangs before it may move charges
+	Late     InTurn                // the gang at which the VC's walk stopped; Everybody if none
+	News     bool                  // jobs, nodes or charges were settled before the walks
+	Walks    int                   // number of walks of VCs so far
+	Tries    int                   // failed tries to move charges, since the last success in this walk
+	Had      map[model.GangRef]int // by gang, the walk in which it had its turn; only if charges exist
+	InTheWay uint64                // event after which charges first blocked a gang; 0 if none
 }
 
-// Postponed is a VC whose walk stopped at a gang for which charges would move.
+// Postponed is a VC whose walk stopped at a gang that needs charges moved.
 type Postponed struct {
 	At    InTurn
 	Space int32
 }
 
-// HasTurn reports whether a gang had no turn in an earlier walk of this Decide, and notes that it
-// has it in this one.
+// HasTurn reports whether a gang may be tried in this walk: it had no turn in an earlier walk
+// of this Decide. It notes the turn.
 func (s *Finder) HasTurn(ref model.GangRef) bool {
 	if s.Cluster.Doomed() == 0 {
-		return true // nobody was stopped at
+		return true // no walk stops
 	}
 	if s.Charges.Had == nil {
 		s.Charges.Had = map[model.GangRef]int{}
@@ -69,16 +69,16 @@ func (s *Finder) HasTurn(ref model.GangRef) bool {
 	return s.Charges.Had[ref] == s.Charges.Walks
 }
 
-// PostponedMost bounds how often VCs give way to each other in one Decide.
+// PostponedMost bounds how often postponed VCs alternate in one Decide.
 const PostponedMost = 64
 
-// mover looks for charges that could lie better for one gang.
+// mover looks for other places of the charges, so that one gang fits.
 type mover struct {
 	s      *Finder
 	space  int32 // its VC
 	at     InTurn
-	chains []bool          // that it could use
-	needs  map[needed]bool // by VC and chain
+	chains []bool          // chains that the gang could use
+	needs  map[needed]bool // cache of need
 }
 
 type needed struct {
@@ -86,7 +86,7 @@ type needed struct {
 	chain int16
 }
 
-// Mover returns nil where nothing is charged.
+// Mover returns a gang's mover; nil for opportunistic gangs and where nothing is charged.
 func (s *Finder) Mover(j *tables.Job, g int32, chains []bool) *mover {
 	if s.Cluster.Doomed() == 0 || j.Spec.Priority < cell.MinGuaranteed {
 		return nil
@@ -95,8 +95,8 @@ func (s *Finder) Mover(j *tables.Job, g int32, chains []bool) *mover {
 		chains: chains, needs: map[needed]bool{}}
 }
 
-// moverOf is that of a gang that waits for cells; nil where charges that lie elsewhere are of no
-// help to it, even with all that it may make leave.
+// moverOf returns the mover of a gang that waits for cells; nil where moving charges would not
+// help it, whatever it preempts.
 func (s *Finder) moverOf(j *tables.Job, g int, fits func() bool) *mover {
 	if s.Cluster.Doomed() == 0 || s.Charges.Tries > MovingMost || !s.concerned(j) {
 		return nil
@@ -111,9 +111,9 @@ func (s *Finder) moverOf(j *tables.Job, g int, fits func() bool) *mover {
 	return m
 }
 
-// concerned reports whether charges may be in a job's way. Where none is in its VC, or around it,
-// healthy cells are left for all of that; but they may lie on other nodes than it may use, or
-// farther apart.
+// concerned reports whether charges may keep a job from cells. If none is in its VC or around
+// it, the healthy cells suffice for the VC's quota. They may still lie on nodes that the job
+// may not use, or too far apart.
 func (s *Finder) concerned(j *tables.Job) bool {
 	if j.Spec.Restricted() || slices.ContainsFunc(s.Cluster.Charges(),
 		func(ch cell.Charge) bool { return s.Cluster.Shares(j.Space, ch.Space) }) {
@@ -124,8 +124,8 @@ func (s *Finder) concerned(j *tables.Job) bool {
 		func(r cell.Root) bool { return r.Level < f.Chains[r.Chain].NodeLevel })
 }
 
-// Plan looks how charges could lie so that a plan is found. over says that the search ends here:
-// with a plan, or since it is not the gang's turn yet.
+// Plan looks for places of the charges with which try finds a plan. over says that the caller's
+// search ends here: with a plan, or because gangs of other VCs move charges first.
 func (m *mover) Plan(try func() (Plan, bool)) (p Plan, over, ok bool) {
 	if m == nil {
 		return Plan{}, false, false
@@ -147,9 +147,9 @@ func (m *mover) Plan(try func() (Plan, bool)) (p Plan, over, ok bool) {
 	return p, true, true
 }
 
-// planUncharging makes work of lower priorities give up its guarantee where that keeps a charge
-// from going elsewhere: it is bound for who uses it, and holds up nobody who stands before them.
-// What its jobs do not allow to go on without a guarantee is stopped. Nobody does so in vain.
+// planUncharging takes the guarantee of lower priorities that use charged cells: such a charge
+// cannot move while its cell is in use. Gangs whose jobs do not allow lazy preemption are
+// stopped. Nothing is taken unless the gang then gets cells.
 func (s *Finder) planUncharging(j *tables.Job, g int, r cell.Request) (Plan, bool) {
 	holders := s.onCharged(r.Space, r.Priority)
 	if len(holders) == 0 || s.Charges.Tries > MovingMost {
@@ -182,12 +182,12 @@ func (s *Finder) planUncharging(j *tables.Job, g int, r cell.Request) (Plan, boo
 	return p, ok
 }
 
-// onCharged returns the allocations of a VC below a priority that use charged cells, in the order
-// in which they are to go.
+// onCharged returns the allocations of a VC below a priority that use charged cells, in the
+// order of lazies.
 func (s *Finder) onCharged(space int32, prio cell.Priority) []cell.AllocID {
 	charged := s.Cluster.ChargesInUse(space)
 	if len(charged) == 0 || len(s.Limits(space, prio)) == 1 {
-		return nil // or nobody of a lower priority runs with a guarantee
+		return nil // or no guaranteed gang has a lower priority
 	}
 	f := s.Cluster.Forest()
 	return s.holdersBelow(space, prio, func(a *tables.Attempt) bool {
@@ -199,31 +199,32 @@ func (s *Finder) onCharged(space int32, prio cell.Priority) []cell.AllocID {
 	})
 }
 
+// shift looks for places of the charges with which fits is true, and counts its tries.
 func (m *mover) shift(fits func() bool) (cell.Shift, bool) {
 	s := m.s
 	ask := cell.Shifting{Space: m.space, Chains: m.chains, Idle: s.idleVC, Needs: m.need, Fits: fits}
 	sh, ok := s.Cluster.Shift(&ask)
 	if s.Charges.Tries += ask.Tries; ok {
-		s.Charges.Tries = 0 // what is found is worth it
+		s.Charges.Tries = 0 // successful tries do not count
 	}
 	if ask.Helps && !ok && s.Charges.InTheWay == 0 {
-		s.Charges.InTheWay = s.Seq // once others were placed, who need such cells no more, they may go
+		s.Charges.InTheWay = s.Seq // gangs placed later may not need those cells any more
 	}
 	return sh, ok
 }
 
-// IsPostponed reports whether the walk of a VC stops, until others had their chance.
+// IsPostponed reports whether the walk of this VC has stopped until the other VCs were walked.
 func (s *Finder) IsPostponed() bool { return s.Charges.Late != Everybody }
 
-// MovingMost bounds how often it is asked in one walk of a VC whether charges lie better elsewhere,
-// in vain: those behind then do without.
+// MovingMost bounds the failed tries to move charges in one walk of a VC. Beyond it, gangs are
+// placed without moving charges.
 const MovingMost = 64
 
-// vainMost bounds how many shapes of waiting gangs of a VC are tried to see whether it needs cells.
+// vainMost bounds how many shapes of waiting gangs of a VC may prove hopeless.
 const vainMost = 16
 
-// idleVC reports whether no guaranteed gang of a VC, or of those inside it, waits for cells of a
-// chain, or for its guarantee.
+// idleVC reports whether no guaranteed gang of a VC, or of VCs inside it, waits for cells of a
+// chain or for an upgrade there.
 func (s *Finder) idleVC(space int32, chain int16) bool {
 	for v := range int32(len(s.Queues)) {
 		waits := func(e index.Queued) bool { return s.waitsFor(e, chain) }
@@ -234,8 +235,8 @@ func (s *Finder) idleVC(space int32, chain int16) bool {
 	return true
 }
 
-// waitsFor reports whether a guaranteed gang could use cells of a chain; one that runs without its
-// guarantee needs those around its leaves.
+// waitsFor reports whether a guaranteed gang could use cells of a chain. One that runs lazily
+// preempted can use only the cells around its leaves.
 func (s *Finder) waitsFor(e index.Queued, chain int16) bool {
 	if e.Prio < cell.MinGuaranteed {
 		return false
@@ -251,7 +252,7 @@ func (s *Finder) waitsFor(e index.Queued, chain int16) bool {
 	return chains[chain]
 }
 
-// lazyOf is the attempt of a gang that runs without its guarantee; nil, if it does not.
+// lazyOf returns a gang's attempt if it runs lazily preempted; nil otherwise.
 func (s *Finder) lazyOf(e index.Queued) *tables.Attempt {
 	if at := s.Jobs[e.Slot].Gangs[e.Gang].Attempt; at != tables.None && s.Attempts[at].Lazy {
 		return &s.Attempts[at]
@@ -259,8 +260,8 @@ func (s *Finder) lazyOf(e index.Queued) *tables.Attempt {
 	return nil
 }
 
-// need reports whether guaranteed gangs of a VC, or of those inside it, need cells of a chain: who
-// would not fit even if everybody of it had left needs none.
+// need reports whether a guaranteed gang of a VC, or of VCs inside it, needs cells of a chain.
+// A gang that would not fit even an emptied VC needs none.
 func (m *mover) need(space int32, chain int16) bool {
 	key := needed{space, chain}
 	n, known := m.needs[key]
@@ -271,6 +272,7 @@ func (m *mover) need(space int32, chain int16) bool {
 	return n
 }
 
+// needsCells is need without its cache.
 func (s *Finder) needsCells(space int32, chain int16) bool {
 	var vain []whoAsked
 	for v := range int32(len(s.Queues)) {
@@ -288,8 +290,8 @@ func (s *Finder) needsCells(space int32, chain int16) bool {
 	return false
 }
 
-// inVain reports whether a gang would find nothing even if all of its VC left, by what is charged
-// to that: fewer cells are no loss to it. vain are those of which that is known.
+// inVain reports whether what is charged to a gang's VC keeps it from fitting even if all of
+// the VC left: it loses nothing by one more charge. vain collects the shapes that are hopeless.
 func (s *Finder) inVain(e index.Queued, vain *[]whoAsked) bool {
 	defer s.Blaming(e.Job)
 	j := &s.Jobs[e.Slot]
@@ -312,7 +314,7 @@ func (s *Finder) inVain(e index.Queued, vain *[]whoAsked) bool {
 	return true
 }
 
-// inside reports whether a VC is a space, or lies in one.
+// inside reports whether a VC is space or lies in it.
 func (s *Finder) inside(v, space int32) bool {
 	for v > 0 && v != space {
 		v = s.Cluster.Space(v).Parent
@@ -320,14 +322,14 @@ func (s *Finder) inside(v, space int32) bool {
 	return v == space && v > 0
 }
 
-// whoAsked tells questions apart of which one may have an answer when another has none.
+// whoAsked is the key for the answers of inVain.
 type whoAsked struct {
 	shape string
 	prio  cell.Priority
 }
 
-// couldLift reports whether a request could be met when those of its VC of lower priorities leave,
-// be it promised to them.
+// couldLift reports whether a request fits if it may preempt lower priorities of its VC and
+// revoke their reservations.
 func (s *Finder) couldLift(j *tables.Job, g int, r *cell.Request) bool {
 	q := s.Lifting(*r, r.Priority)
 	if s.full(j, g, &q) {
@@ -344,8 +346,8 @@ func (s *Finder) couldLift(j *tables.Job, g int, r *cell.Request) bool {
 	return ok
 }
 
-// MustWalk reports whether a VC's walk may find something. Where bad hardware is charged to
-// somebody, that may lie elsewhere whenever something was settled: somebody may wait no more.
+// MustWalk reports whether the walk of a VC may find something. With charges, any settled event
+// may: a charge may move once another gang does not need the cells any more.
 func (s *Finder) MustWalk(space int32) bool {
 	return s.AllDirty || s.Charges.News && s.Cluster.Doomed() > 0 || s.Dirty.Spaces[space] || s.Dirty.Itself[space] ||
 		s.Dirty.Always[space]

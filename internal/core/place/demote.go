@@ -8,26 +8,26 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Holders of a VC may be in the way by the cells that are bound for them, and not by their leaves:
-// whoever is to have these cells elsewhere makes them give up their guarantee.
+// A gang of a VC may block another by the cells that are bound for it rather than by its
+// leaves. To bind those cells elsewhere, its guarantee is taken.
 
 const (
-	// MaxCleared is how many holders a VC may have at most that planClearing looks at.
+	// MaxCleared is the largest number of holders for which PlanClearing searches at all.
 	MaxCleared = 1024
-	// maxChosen is up to how many choices of them are tried, the smallest first.
+	// maxChosen is the largest number of holders whose subsets are tried, the smallest first.
 	maxChosen = 12
-	// maxChoices is how many choices are tried at most: each places the gang anew, in the loop
-	// that decides for everybody.
+	// maxChoices bounds the subsets tried: each places the gang anew, while all other decisions
+	// wait.
 	maxChoices = 48
 )
 
-// AnyBelow are the holders of a VC below a priority, whether their jobs allow lazy preemption or
-// not.
+// AnyBelow returns the guaranteed allocations of a VC below a priority, whether their jobs
+// allow lazy preemption or not.
 func (s *Finder) AnyBelow(space int32, prio cell.Priority) []cell.AllocID {
 	return s.holdersBelow(space, prio, func(*tables.Attempt) bool { return true })
 }
 
-// manyBelow reports whether they are too many to try every choice: it costs little to know.
+// manyBelow reports whether there are too many such holders to try all subsets.
 func (s *Finder) manyBelow(space int32, prio cell.Priority, serves func(*tables.Attempt) bool) bool {
 	n := 0
 	for _, i := range s.Holders[space] {
@@ -40,10 +40,11 @@ func (s *Finder) manyBelow(space int32, prio cell.Priority, serves func(*tables.
 	return false
 }
 
-// PlanClearing makes holders of the VC give up their guarantee, whether their jobs allow that or
-// not, and stops those that do not: their cells may be bound where the gang can use them. By
-// their leaves alone it would have found room before: it may run on other nodes only, or needs
-// larger cells than theirs are. Of few holders it finds those with whom fewest are stopped.
+// PlanClearing takes the guarantee of holders of the VC, so that their cells can be bound where
+// the gang may use them. Holders whose jobs do not allow lazy preemption are stopped. It is for
+// gangs to which the holders' leaves are of no use: they are on other nodes than the gang may
+// use, or in cells that are too small. Of few holders it finds the subset with the fewest
+// stops.
 func (s *Finder) PlanClearing(r cell.Request, holders []cell.AllocID) (Plan, bool) {
 	if len(holders) > MaxCleared {
 		return Plan{}, false
@@ -60,15 +61,15 @@ func (s *Finder) PlanClearing(r cell.Request, holders []cell.AllocID) (Plan, boo
 	return s.fewerStopped(&q, holders, best), true
 }
 
-// fewerStopped looks for a choice of holders with which fewer are stopped than in a plan, or at
-// less cost: small choices first, and maxChoices at most.
+// fewerStopped looks for a subset of the holders with which fewer gangs are stopped than by a
+// plan, or as many at less cost. It tries small subsets first, at most maxChoices.
 func (s *Finder) fewerStopped(q *cell.Request, holders []cell.AllocID, best Plan) Plan {
 	n, cost := s.price(q, &best)
 	with := s.alongWith(holders)
 	left := maxChoices
 	for size := range len(holders) + 1 {
 		if n <= 1 && size > 0 {
-			break // a choice that stops none was found before
+			break // a subset that stops none was found before
 		}
 		for set := range uint(1) << len(holders) {
 			if bits.OnesCount(set) != size || s.unwilling(holders, set) > n || !closed(set, with) {
@@ -90,7 +91,7 @@ func (s *Finder) fewerStopped(q *cell.Request, holders []cell.AllocID, best Plan
 	return best
 }
 
-// alongWith is, for each holder, the set of those with which it gives up its guarantee.
+// alongWith returns, for each holder, the set of holders that lose their guarantee with it.
 func (s *Finder) alongWith(holders []cell.AllocID) []uint {
 	with := make([]uint, len(holders))
 	for i, id := range holders {
@@ -101,7 +102,7 @@ func (s *Finder) alongWith(holders []cell.AllocID) []uint {
 	return with
 }
 
-// planChoice places a gang after one choice of holders gave up their guarantee.
+// planChoice places a gang as if one subset of the holders had lost their guarantee.
 func (s *Finder) planChoice(q *cell.Request, holders []cell.AllocID, set uint) (Plan, bool) {
 	var ids []cell.AllocID
 	for i, id := range holders {
@@ -126,7 +127,8 @@ func (s *Finder) planChoice(q *cell.Request, holders []cell.AllocID, set uint) (
 	return s.clearing(ids, res), true
 }
 
-// Tied is the allocation of a minimum with which that of a member above it gives up its guarantee.
+// Tied returns the minimum's allocation for that of a member above it: they lose their
+// guarantee together. It is None for any other.
 func (s *Finder) Tied(id cell.AllocID) cell.AllocID {
 	a := s.Holder(id)
 	if !s.IsExtra(a) {
@@ -138,8 +140,8 @@ func (s *Finder) Tied(id cell.AllocID) cell.AllocID {
 	return cell.None
 }
 
-// withAbove puts before each minimum the members above it that run and are not there, since they
-// give up their guarantee with it.
+// withAbove inserts before each minimum those running members above it that are missing, since
+// they lose their guarantee with it.
 func (s *Finder) withAbove(ids []cell.AllocID) []cell.AllocID {
 	if s.PartialJobs == 0 {
 		return ids
@@ -159,7 +161,8 @@ func (s *Finder) withAbove(ids []cell.AllocID) []cell.AllocID {
 	return out
 }
 
-// closed reports whether a choice of holders has those with whom each gives up its guarantee.
+// closed reports whether a subset contains all holders that lose their guarantee with its
+// members.
 func closed(set uint, with []uint) bool {
 	for i, also := range with {
 		if set>>i&1 != 0 && also&^set != 0 {
@@ -169,7 +172,8 @@ func closed(set uint, with []uint) bool {
 	return true
 }
 
-// unwilling counts those of a choice of holders who are stopped when they give up their guarantee.
+// unwilling counts the holders of a subset that would be stopped with the loss of their
+// guarantee.
 func (s *Finder) unwilling(holders []cell.AllocID, set uint) int {
 	n := 0
 	for i, id := range holders {
@@ -180,7 +184,7 @@ func (s *Finder) unwilling(holders []cell.AllocID, set uint) int {
 	return n
 }
 
-// clearing is the plan in which some holders gave up their guarantee.
+// clearing returns the plan in which the given holders lost their guarantee.
 func (s *Finder) clearing(done []cell.AllocID, res cell.Result) Plan {
 	p := Plan{Placement: res.Placement, Victims: res.Victims}
 	for _, id := range done {
@@ -193,7 +197,7 @@ func (s *Finder) clearing(done []cell.AllocID, res cell.Result) Plan {
 	return p
 }
 
-// price is how many a plan stops who would have stayed, and what that costs.
+// price is how many attempts a plan stops that would otherwise stay, and at what cost.
 func (s *Finder) price(q *cell.Request, p *Plan) (n int, cost cell.Cost) {
 	stopped := slices.Concat(p.Victims, p.Cleared)
 	slices.Sort(stopped)
@@ -205,8 +209,8 @@ func (s *Finder) price(q *cell.Request, p *Plan) (n int, cost cell.Cost) {
 	return n, cost
 }
 
-// orClearing is a plan that stops full gangs below a limit, or one in which fewer are: the victims
-// need not lie where the gang then goes, and who may become opportunistic need not stop.
+// orClearing returns p, which stops full gangs below a limit, or a plan that stops fewer: its
+// victims need not be where the gang goes, and gangs that allow lazy preemption keep running.
 func (s *Finder) orClearing(r cell.Request, limit cell.Priority, p Plan) Plan {
 	may := func(a *tables.Attempt) bool { return s.Jobs[a.Job].Spec.Priority < limit || s.Willing(a) }
 	if len(p.Victims) < 2 || s.manyBelow(r.Space, r.Priority, may) {

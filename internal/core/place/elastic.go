@@ -8,9 +8,9 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// ExtraEligible reports whether a member above the minimum may be placed now: not beside a minimum
-// of which nothing is known, nor beside one that was made opportunistic, which would be stopped
-// before the member.
+// ExtraEligible reports whether a member above the minimum may be placed now. Its minimum must
+// live, be in a known state, and have its guarantee: one that lost it would be stopped before
+// the member.
 func (s *Finder) ExtraEligible(j *tables.Job) bool {
 	if !s.MinimumLives(j) {
 		return false
@@ -19,8 +19,8 @@ func (s *Finder) ExtraEligible(j *tables.Job) bool {
 	return a.State != model.AttemptUnknown && !a.Lazy
 }
 
-// extrasBelow returns a rule that names the guaranteed members above a minimum in
-// a VC with a priority below a limit; nil when there are no partial gangs.
+// extrasBelow returns a filter for the guaranteed members above a minimum in a VC, below a
+// priority; nil if there are no partial gangs.
 func (s *Finder) extrasBelow(space int32, limit cell.Priority) func(cell.AllocID) bool {
 	if s.PartialJobs == 0 {
 		return nil
@@ -32,9 +32,9 @@ func (s *Finder) extrasBelow(space int32, limit cell.Priority) func(cell.AllocID
 	}
 }
 
-// withExtras looks again at victims among which there are minimums: the members above these will
-// leave with them, which may save somebody else. One that its own priority may not stop yet can
-// only leave with its minimum.
+// withExtras repairs a choice of victims that contains minimums. Members above these stop with
+// them, which may save other victims. A member that may not be stopped alone yet can only stop
+// with its minimum.
 func (s *Finder) withExtras(r cell.Request, res cell.Result, due bool) cell.Result {
 	if s.PartialJobs == 0 {
 		return res
@@ -65,7 +65,7 @@ func (s *Finder) withExtras(r cell.Request, res cell.Result, due bool) cell.Resu
 	return res
 }
 
-// fullGangs counts the victims that are no members above a minimum.
+// fullGangs counts the victims that are not members above a minimum.
 func (s *Finder) fullGangs(res cell.Result) int {
 	n := 0
 	for _, v := range res.Victims {

@@ -9,24 +9,23 @@ import (
 	"github.com/combsched/comb/internal/core/state"
 )
 
-// claim is what one VC that lends nothing could have at once: its bound cells, and others for those
-// that are not bound.
+// claim is the cells of one VC that lends nothing: its bound cells, and physical cells that
+// could be bound to its unbound ones.
 type claim struct {
 	Space  int32
 	Leaves cell.LeafSet
 }
 
-// Claimed are the claims at one moment: they hang on everything that was decided until then, and on
-// what that costs.
+// Claimed are the claims after one event. Every decision may change them, and they are costly
+// to find.
 type Claimed struct {
-	cl  *cell.Cluster // a copy of it, with which a plan is tried, has its own
+	cl  *cell.Cluster // a copy, for trying a plan, has other claims
 	seq uint64
 	now model.Time
 	all []claim
 }
 
-// Unlent returns the claims as all ask for them that may run on any node: found once for each
-// moment.
+// Unlent returns the claims for gangs that may run on any node. They are found once per event.
 func (s *Finder) Unlent() []claim {
 	if m := &s.Claims; m.cl != s.Cluster || m.seq != s.Seq || m.now != s.Now {
 		*m = Claimed{s.Cluster, s.Seq, s.Now, s.unlentFar(nil)}
@@ -34,8 +33,8 @@ func (s *Finder) Unlent() []claim {
 	return s.Claims.all
 }
 
-// unlentFar finds leaves for all that VCs that lend nothing do not use: idle ones as far as they
-// suffice, then such as borrowers have. Nodes in far are asked first.
+// unlentFar finds cells for everything that VCs which lend nothing do not use: idle leaves
+// first, then borrowed ones. Nodes in far are preferred.
 func (s *Finder) unlentFar(far cell.NodeSet) (out []claim) {
 	var taken cell.LeafSet
 	f := s.Cluster.Forest()
@@ -71,16 +70,16 @@ func (s *Finder) unlentFar(far cell.NodeSet) (out []claim) {
 	return out
 }
 
-// fillsRoot is what fills a preassigned cell.
+// fillsRoot returns a gang member that fills a preassigned cell exactly.
 func (s *Finder) fillsRoot(r *cell.Root) cell.Member {
 	ch := &s.Cluster.Forest().Chains[r.Chain]
 	node := min(r.Level, ch.NodeLevel)
 	return cell.Member{Tasks: ch.LeavesAt(r.Level) / ch.LeavesAt(node), Leaves: ch.LeavesAt(node), Alike: true}
 }
 
-// claimCells finds cells of one chain and holds them: all that are asked for together or, where
-// they are not to be had, as many as are, the large ones first. Where the VC has opportunistic work
-// of its own that comes first, and nothing is asked for together: what is idle is left to others.
+// claimCells finds cells of one chain and holds them: all members together or else as many as
+// possible, the largest first. If the VC runs opportunistic work of its own, it tries the nodes
+// of that work first, size by size, so that idle leaves are left to others.
 func (s *Finder) claimCells(q cell.Request) (held []cell.RootID, leaves cell.LeafSet) {
 	f, all, near := s.Cluster.Forest(), q.Members, cell.NodeSet(nil)
 	own := func(id cell.AllocID) bool {
@@ -130,8 +129,8 @@ func (s *Finder) claimCells(q cell.Request) (held []cell.RootID, leaves cell.Lea
 	return held, leaves
 }
 
-// keptLeaves are the leaves that a gang may not have: those of Keep and, for an opportunistic one,
-// what others lend nobody.
+// keptLeaves returns the leaves that a gang must not take: those of Keep and, for opportunistic
+// gangs, the claims of other VCs that lend nothing.
 func (s *Finder) keptLeaves(r *cell.Request) cell.LeafSet {
 	keep := r.Keep
 	if r.Priority >= cell.MinGuaranteed || s.AllLend() {

@@ -6,24 +6,24 @@ import (
 	"github.com/combsched/comb/internal/base/budget"
 )
 
-// Miss is a gang that found nothing.
+// Miss is a gang that found no cells.
 type Miss struct {
-	SKUs  string // of all its tasks: it answers for gangs of the same
+	SKUs  string // of all its tasks; it answers only for gangs with the same
 	Load  budget.Load
-	Rank  int32 // it answers for gangs of the same, and of lower ones
-	Level bool  // and only of the same
+	Rank  int32 // its priority; it answers for this and lower ones
+	Level bool  // it answers only for the same rank
 }
 
-// Answers reports whether one answers for another.
+// Answers reports whether another gang finds nothing either, since this one did not.
 func (o *Miss) Answers(other *Miss) bool {
 	return o.SKUs == other.SKUs && (other.Rank == o.Rank || other.Rank < o.Rank && !o.Level) &&
 		o.Load.Within(other.Load)
 }
 
-// most bounds how many are kept: of those that ask for more than another none is.
+// most bounds how many are kept. None of them answers for another.
 const most = 32
 
-// Misses are those since one state of things.
+// Misses are the gangs that found nothing in one state.
 type Misses struct {
 	list  []Miss
 	state uint64
@@ -32,7 +32,8 @@ type Misses struct {
 // Clear forgets all.
 func (n *Misses) Clear() { n.list = n.list[:0] }
 
-// Answered reports whether one of them answers for another. All of another state are forgotten.
+// Answered reports whether a gang finds nothing because one of these did not. Misses of another
+// state are dropped first.
 func (n *Misses) Answered(of *Miss, state uint64) bool {
 	if n.state != state {
 		n.list, n.state = n.list[:0], state
@@ -40,7 +41,7 @@ func (n *Misses) Answered(of *Miss, state uint64) bool {
 	return slices.ContainsFunc(n.list, func(o Miss) bool { return o.Answers(of) })
 }
 
-// Add keeps one, and not those for which it answers.
+// Add keeps a miss in place of those that it answers for.
 func (n *Misses) Add(o Miss) {
 	n.list = slices.DeleteFunc(n.list, func(old Miss) bool { return o.Answers(&old) })
 	if len(n.list) < most {

@@ -6,18 +6,18 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// FitsEver reports whether a gang could be placed were all cells free and in service.
+// FitsEver reports whether a gang could be placed if all cells were free and healthy.
 func FitsEver(s *Finder, j *tables.Job, g int) bool {
 	r := s.Request(Want{J: j, G: int32(g)})
 	r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = nil, nil, nil, true
 	return s.mayFit(j, g, r)
 }
 
-// NeverFits reports whether a gang could not even be placed in an empty, healthy cluster of this
+// NeverFits reports whether a gang does not fit even an empty, healthy cluster of this
 // configuration.
 func (s *Finder) NeverFits(j *tables.Job, g int) bool {
 	if s.Cluster.SpaceOf(j.Spec.VC) == cell.None || j.Gangs[g].Shape.Short {
-		return true // all VCs that are gone are one space: nothing is remembered of them
+		return true // removed VCs share one space: no cache
 	}
 	key := tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[g].Shape.Text}
 	if never, ok := s.remembered().neverFits[key]; ok {
@@ -26,8 +26,9 @@ func (s *Finder) NeverFits(j *tables.Job, g int) bool {
 	return Remember(&s.remembered().neverFits, key, !FitsEver(s, j, g))
 }
 
-// mayFit reports whether a gang fits the empty cells, or the search ended before it knew: then
-// what is true of it without its restriction to nodes, or of its size alone, may say no.
+// mayFit reports whether a gang fits the empty cluster. If the search runs out of steps, two
+// cheaper necessary conditions decide: that it fits without its restriction to nodes, and its
+// size.
 func (s *Finder) mayFit(j *tables.Job, g int, r cell.Request) bool {
 	res, ok := s.Vacant().Place(&r)
 	if ok || !res.Bounded {
@@ -43,9 +44,9 @@ func (s *Finder) mayFit(j *tables.Job, g int, r cell.Request) bool {
 	return j.Gangs[g].Leaves <= s.Reach(j, g) && s.packs(j, g, r)
 }
 
-// packs reports whether a gang's tasks would fit the nodes that it may use if its VC
-// owned all of them, but for what is pinned elsewhere: a search over nodes alone,
-// which is nearly always exact.
+// packs reports whether a gang's tasks fit the nodes that it may use, if its VC owned all of
+// them except cells that are pinned for others. It searches nodes alone, and is nearly always
+// exact.
 func (s *Finder) packs(j *tables.Job, g int, r cell.Request) bool {
 	f := s.Cluster.Forest()
 	r.Priority = cell.Opportunistic
@@ -58,8 +59,8 @@ func (s *Finder) packs(j *tables.Job, g int, r cell.Request) bool {
 	return ok || res.Bounded
 }
 
-// PinnedAway reports whether a cell lies in a pinned one that a guaranteed gang
-// may not use: another VC's, or one that it does not name.
+// PinnedAway reports whether a cell lies in a pinned cell that a guaranteed gang may not use:
+// it is another VC's, or the gang does not name it.
 func (s *Finder) PinnedAway(j *tables.Job, g int, id cell.CellID) bool {
 	if j.Spec.Priority < cell.MinGuaranteed {
 		return false
@@ -68,7 +69,8 @@ func (s *Finder) PinnedAway(j *tables.Job, g int, id cell.CellID) bool {
 	return space != cell.None && (space != s.Space(j.Spec.VC) || !s.RootServes(j, g, &s.Base.Space(space).Roots[root]))
 }
 
-// Outside reports whether a gang waits for what outsideReason says.
+// Outside reports whether a gang waits for something other than cells that gangs hold: it never
+// fits, is held, delayed or over a limit, its attempt is unknown, or there is a Fault.
 func (s *Finder) Outside(w Want) bool {
 	j, g := w.J, w.G
 	gg := &j.Gangs[g]

@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Alone reports whether a job wants its nodes for itself and may.
+// Alone reports whether a job asks for nodes of its own and its policy allows that.
 func (s *Finder) Alone(j *tables.Job) bool {
 	if !j.Spec.Hints.Dedicated {
 		return false
@@ -19,8 +19,8 @@ func (s *Finder) Alone(j *tables.Job) bool {
 	return may
 }
 
-// Closed are the nodes that others have for themselves, or for a job that wants to be alone
-// those that somebody uses.
+// Closed returns the nodes that other jobs have for themselves. For a job that asks for nodes
+// of its own it returns those that any other job uses.
 func (s *Finder) Closed(j *tables.Job) (out cell.NodeSet) {
 	if s.DedicatedJobs == 0 {
 		return nil
@@ -46,7 +46,8 @@ func (s *Finder) Closed(j *tables.Job) (out cell.NodeSet) {
 	return out
 }
 
-// Wants returns the chains that a gang's members could use, and the pinned cells that they name.
+// Wants returns the chains that a gang's members could use, and the pinned cells that they
+// name.
 func (s *Finder) Wants(j *tables.Job, g int32) (chains []bool, pins []cell.PinnedID) {
 	f := s.Cluster.Forest()
 	chains = make([]bool, len(f.Chains))
@@ -63,13 +64,13 @@ func (s *Finder) Wants(j *tables.Job, g int32) (chains []bool, pins []cell.Pinne
 	return chains, pins
 }
 
-// holdsTask reports whether a task of a gang could run in a chain if nothing else did: its VC has
-// cells there, its nodes are large enough, and the job may use some.
+// holdsTask reports whether one task of a gang could run in a chain if nothing else did: its VC
+// has cells there, its nodes are large enough, and the job may use some.
 func (s *Finder) holdsTask(j *tables.Job, g int32, m cell.Member, chain int16) bool {
 	if len(s.Cluster.Forest().Chains) == 1 || s.Cluster.SpaceOf(j.Spec.VC) == cell.None {
 		return true
 	}
-	r := s.Request(Want{J: j, G: g}) // what is remembered is no matter of a wish
+	r := s.Request(Want{J: j, G: g}) // the cached answer must not depend on a wish
 	m.Tasks = 1
 	r.Members = []cell.Member{m}
 	r.Blocked = make([]bool, len(s.Cluster.Forest().Chains))
@@ -80,8 +81,8 @@ func (s *Finder) holdsTask(j *tables.Job, g int32, m cell.Member, chain int16) b
 	return s.CouldEverFit(tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: task}, r)
 }
 
-// CouldEverFit reports whether a request could be met on an empty, healthy cluster, or the search
-// ended before that was known; it is remembered.
+// CouldEverFit reports whether a request could be met on an empty, healthy cluster. A search
+// that runs out of steps counts as yes. The answer is cached under key.
 func (s *Finder) CouldEverFit(key tables.FitKey, r cell.Request) bool {
 	if never, ok := s.remembered().neverFits[key]; ok {
 		return !never
@@ -91,28 +92,27 @@ func (s *Finder) CouldEverFit(key tables.FitKey, r cell.Request) bool {
 	return !Remember(&s.remembered().neverFits, key, !ok && !res.Bounded)
 }
 
-// fault is what keeps cells from a gang that neither those before nor those behind it
-// have in their hands.
+// fault is what keeps cells from a gang although no other gang has them.
 type fault uint8
 
-// What keeps a gang waiting beside other jobs.
+// The faults.
 const (
 	Faultless fault = iota
-	Refused         // nodes refused to start it lately, or are closed to it
-	Broken          // hardware is bad or cordoned, or drains
-	Crowded         // the same, and it would not fit beside what runs even so
-	lost            // nothing proves whether attempts there still live
+	Refused         // nodes refused to start it lately, or belong to other jobs alone
+	Broken          // hardware is bad, cordoned or draining
+	Crowded         // the same, and without it the gang would not fit beside what runs
+	lost            // attempts of unknown state may live there
 )
 
-// Fault says what keeps a gang that does not fit from its cells: what, taken away,
-// makes it fit beside what runs; or bad hardware without which it could not even run alone.
+// Fault returns why a gang does not fit, apart from other gangs: a fault without which it would
+// fit beside what runs, or bad hardware without which it could not run even alone.
 func (s *Finder) Fault(w Want) fault {
 	j, g := w.J, w.G
 	if !s.Cluster.Ailed() && !j.Gangs[g].Avoids() {
 		return Faultless
 	}
 	q := s.Request(w)
-	if j.Spec.Priority >= cell.MinGuaranteed { // what it may lift is not in its way
+	if j.Spec.Priority >= cell.MinGuaranteed { // what it may preempt is not in its way
 		q.Lift = &cell.Lift{Opportunistic: true, Below: j.Spec.Priority}
 	}
 	if !s.Cluster.Ailed() && q.Avoided == nil {
@@ -153,9 +153,9 @@ func (s *Finder) Fault(w Want) fault {
 	return Faultless
 }
 
-// someLeave reports whether somebody leaves cells of a VC's guarantee: what is bound for it, maybe
-// on bad hardware, may be bound elsewhere then. Whether that will do is not asked, since it would
-// depend on what other VCs start meanwhile.
+// someLeave reports whether an attempt is leaving cells of a VC's guarantee. Those cells may
+// then be bound elsewhere than on bad hardware. Whether that suffices is not asked: it depends
+// on what other VCs start meanwhile.
 func (s *Finder) someLeave(space int32) bool {
 	return slices.ContainsFunc(s.Holders[space], func(slot int32) bool {
 		a := &s.Attempts[slot]
@@ -164,17 +164,17 @@ func (s *Finder) someLeave(space int32) bool {
 	})
 }
 
-// full reports whether a guaranteed gang asks for more leaves than its VC has room for:
-// mostly it does, and no place needs to be tried.
+// full reports whether a guaranteed gang asks for more leaves than its VC could give it. Mostly
+// it does if it waits, and no placement needs to be tried.
 func (s *Finder) full(j *tables.Job, g int, q *cell.Request) bool {
 	most, _ := s.room(j, g, q)
 	return most < q.Leaves()
 }
 
-// room counts the leaves that a gang's VC would have for it, with what is charged to the VC
-// only if health is ignored, if everybody left whom the gang may lift, who leaves anyway or
-// has not started yet: most, if those leave as well of whom nothing is known, and sure, while
-// they stay. An opportunistic gang is not bounded.
+// room counts the leaves that the VC could give the gang once everything preemptible, leaving
+// or only promised is gone. most also assumes that attempts of unknown state are gone; sure
+// does not. Charged bad leaves count only if the request ignores health. Opportunistic gangs
+// are not bounded.
 func (s *Finder) room(j *tables.Job, g int, q *cell.Request) (most, sure int32) {
 	if j.Spec.Priority < cell.MinGuaranteed {
 		return math.MaxInt32, math.MaxInt32
@@ -213,8 +213,7 @@ func (s *Finder) room(j *tables.Job, g int, q *cell.Request) (most, sure int32) 
 	return most, sure
 }
 
-// takenOff counts those of a task's leaves that room takes off its VC already: bad ones in a
-// charged cell.
+// takenOff counts a task's bad leaves in charged cells, which room has subtracted already.
 func (s *Finder) takenOff(leaves []cell.LeafID, q *cell.Request) (n int32) {
 	if s.Cluster.Doomed() == 0 || q.IgnoreHealth {
 		return 0
@@ -231,10 +230,9 @@ func (s *Finder) takenOff(leaves []cell.LeafID, q *cell.Request) (n int32) {
 	return n
 }
 
-// runsAlone reports whether a gang would fit if nobody else used anything, as healthy
-// as the cluster is. Where something is charged, its place may not be left to it then: so it is
-// asked as well whether it fits beside what would be charged to others then, or at least beside
-// what other VCs use and what is charged now.
+// runsAlone reports whether a gang would fit an otherwise empty cluster, as healthy as it is.
+// With charges it must also fit beside the charges of the empty cluster, or beside the present
+// charges and what other VCs use.
 func (s *Finder) runsAlone(w Want, q *cell.Request) bool {
 	if !s.fitsEmpty(w, q, false) {
 		return false
@@ -243,7 +241,7 @@ func (s *Finder) runsAlone(w Want, q *cell.Request) bool {
 		s.fitsWithoutOwn(q)
 }
 
-// fitsWithoutOwn reports whether a gang fits once its VC uses nothing, nor opportunistic work
+// fitsWithoutOwn reports whether a gang fits if neither its VC nor opportunistic work used
 // anything.
 func (s *Finder) fitsWithoutOwn(q *cell.Request) bool {
 	var own, promised []cell.AllocID
@@ -262,8 +260,9 @@ func (s *Finder) fitsWithoutOwn(q *cell.Request) bool {
 	return s.Cluster.FitsLater(&r, promised)
 }
 
-// fitsEmpty reports whether a gang fits when nothing is in use, as healthy as the cluster is,
-// and as that is charged then or before. It is remembered as long as that lasts.
+// fitsEmpty reports whether a gang fits if nothing is in use, as healthy as the cluster is.
+// With charged, bad hardware is charged first. The answer is cached while health and
+// configuration stay.
 func (s *Finder) fitsEmpty(w Want, q *cell.Request, charged bool) bool {
 	j := w.J
 	place := func() bool {
@@ -284,14 +283,14 @@ func (s *Finder) fitsEmpty(w Want, q *cell.Request, charged bool) bool {
 	return ok
 }
 
-// loneFit is a question about a gang for which nothing is in use.
+// loneFit is the key for the answers of fitsEmpty.
 type loneFit struct {
 	tables.FitKey
 	charged bool
 }
 
-// fitsCharged reports whether a gang fits when nothing is in use and what is bad was charged: to
-// its VC only what no other can bear, since a charge goes where it holds nobody up.
+// fitsCharged reports whether a gang fits if nothing is in use and bad hardware is charged. Its
+// own VC bears only charges that no other VC can, since charges move where they block no gang.
 func (s *Finder) fitsCharged(j *tables.Job, q *cell.Request) bool {
 	c := s.Vacant().Clone()
 	c.SettleHealth()
@@ -314,8 +313,8 @@ func (s *Finder) fitsCharged(j *tables.Job, q *cell.Request) bool {
 	return ok
 }
 
-// enoughLeave reports whether a gang that may lift nobody fits once those have left who are
-// leaving: a request that may lift some counts on that.
+// enoughLeave reports whether a gang that may preempt nothing fits once all leaving attempts
+// are gone. A request that may preempt counts on that already.
 func (s *Finder) enoughLeave(q *cell.Request) bool {
 	if q.Lift != nil {
 		return false
@@ -325,8 +324,8 @@ func (s *Finder) enoughLeave(q *cell.Request) bool {
 	return s.Cluster.FitsLater(&r, s.revocable(&r))
 }
 
-// withoutLost is a request that may lift attempts of which nothing is known, too: on a node
-// that is in service their cells count as bad, until something proves that they are dead.
+// withoutLost returns the request that may also preempt attempts of unknown state. Their cells
+// count as bad, even on a node in service, until they are proven dead.
 func (s *Finder) withoutLost(q *cell.Request) *cell.Request {
 	r := *q
 	r.Lift = &cell.Lift{Also: s.Stuck}
@@ -336,15 +335,15 @@ func (s *Finder) withoutLost(q *cell.Request) *cell.Request {
 	return &r
 }
 
-// fitsWithoutLost reports whether a gang fits once all attempts are dead of which nothing is
-// known: their leaves are free then, and the cells bound for them may be bound elsewhere.
+// fitsWithoutLost reports whether a gang fits once all attempts of unknown state are dead:
+// their leaves are free then, and their cells may be bound elsewhere.
 func (s *Finder) fitsWithoutLost(q *cell.Request) bool {
 	defer s.Cluster.Demoted(s.lostHolders())()
 	return s.Cluster.FitsLater(s.withoutLost(q), s.revocable(q))
 }
 
-// lostHolders are the allocations with a guarantee of which nothing is known, of all VCs, in
-// the order of their attempts.
+// lostHolders returns the guaranteed allocations of unknown state of all VCs, in the order of
+// their attempts.
 func (s *Finder) lostHolders() (out []cell.AllocID) {
 	for space := int32(1); space < int32(len(s.Holders)); space++ {
 		for _, slot := range s.Holders[space] {
@@ -358,9 +357,9 @@ func (s *Finder) lostHolders() (out []cell.AllocID) {
 	return out
 }
 
-// HeldBy returns the jobs of the attempts of which nothing is known without which a gang
-// would find cells: those on leaves that it could have, or for which cells are bound that it
-// needs elsewhere; where neither is so, those that use up what its VC is guaranteed.
+// HeldBy returns the jobs whose attempts of unknown state keep a gang from cells: those on
+// leaves that it could have, or with cells that must be bound elsewhere for it. If there are
+// none it returns those that use up its VC's quota.
 func (s *Finder) HeldBy(j *tables.Job, g int32) []model.JobID {
 	q := s.Request(Want{J: j, G: g})
 	q.Avoided, q.IgnoreHealth = nil, true
@@ -371,7 +370,7 @@ func (s *Finder) HeldBy(j *tables.Job, g int32) []model.JobID {
 	var by []model.JobID
 	blame := func(id cell.AllocID) {
 		for _, m := range s.MembersOf(id) {
-			if m.State == model.AttemptUnknown { // what is leaving anyway is not to blame
+			if m.State == model.AttemptUnknown { // an attempt that is leaving is no obstacle
 				by = append(by, m.ID.Job)
 			}
 		}
@@ -390,8 +389,8 @@ func (s *Finder) HeldBy(j *tables.Job, g int32) []model.JobID {
 	return slices.Compact(by)
 }
 
-// placeWithoutLost places a gang as if attempts were dead of which nothing is known, and
-// returns those whose cells must be bound elsewhere for that.
+// placeWithoutLost places a gang as if all attempts of unknown state were dead. bound are those
+// whose cells must be bound elsewhere for that.
 func (s *Finder) placeWithoutLost(q *cell.Request) (res cell.Result, bound []cell.AllocID) {
 	r, past := s.withoutLost(q), s.revocable(q)
 	with := func(ids []cell.AllocID) bool {
@@ -415,7 +414,7 @@ func (s *Finder) placeWithoutLost(q *cell.Request) (res cell.Result, bound []cel
 	return res, bound
 }
 
-// revocable are the promises that would give way to a request.
+// revocable returns the reservations that give way to a request.
 func (s *Finder) revocable(q *cell.Request) []cell.AllocID {
 	var out []cell.AllocID
 	for _, slot := range s.Reservations(q.Space, q.Priority) {

@@ -11,31 +11,31 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Want is what cells are asked for: a gang, and what the wish of its policy, the bookings of others
-// and its turn add to what its job says. It is a value: what finds cells is given it, and asks for
-// another gang with another one.
+// Want is a request for cells: a gang, with the limits that its policy's wish, other gangs'
+// bookings and the run order add to its job's specification. It is passed by value and not
+// changed.
 type Want struct {
 	J       *tables.Job
 	G       int32
-	Prefer  cell.NodeSet // where its policy wants it, if its job does not say
-	Only    cell.NodeSet // where it may be alone; nil is anywhere
-	Near    model.Within // and how far apart it may be
-	Blocked []bool       // chains that it leaves to others; nil is none
-	Keep    cell.LeafSet // what it leaves to bookings
-	Size    int32        // how many members its job is to have; 0 is as many as usual
-	Due     bool         // its policy's quantum protects nothing from it
+	Prefer  cell.NodeSet // the policy's preferred nodes; the job's own come first
+	Only    cell.NodeSet // the only nodes allowed by the policy; nil is any
+	Near    model.Within // how far apart its leaves may be
+	Blocked []bool       // by chain: reserved for gangs before it; nil is none
+	Keep    cell.LeafSet // leaves that are kept for bookings
+	Size    int32        // members its job is to have; 0 is the usual number
+	Due     bool         // it may preempt within the policy's quantum
 }
 
-// Gang is the gang that is wanted.
+// Gang returns the wanted gang.
 func (w *Want) Gang() *tables.Gang { return &w.J.Gangs[w.G] }
 
-// Of asks the same for another gang of the job.
+// Of returns the same want for another gang of the job.
 func (w Want) Of(g int32) Want {
 	w.G = g
 	return w
 }
 
-// Request asks for cells for one gang, with free leaves only.
+// Request builds the search for one gang's cells, among free leaves only.
 func (s *Finder) Request(w Want) cell.Request {
 	j := w.J
 	r := cell.Request{Space: j.Space, Priority: j.Spec.Priority, Members: w.Gang().Shape.Members, Keep: w.Keep}
@@ -71,15 +71,16 @@ func (s *Finder) Request(w Want) cell.Request {
 	return r
 }
 
-// closeness is what it depends on how far apart a gang must be let.
+// closeness is the key under which Meeting remembers its result.
 type closeness struct {
 	tables.FitKey
 	near model.Within
 }
 
-// Meeting says, by chain, at which level the leaves of a gang must meet: as near as
-// the wish says or, where it would not fit even the empty cells like that, as near as
-// it would; nil is anywhere. Where the search ends before that is known it would end so later, too.
+// Meeting returns, by chain, the level of the cell within which all leaves of a gang must lie:
+// the one that w.Near asks for or, if the gang does not fit an empty cluster so close together,
+// the next wider one. nil is any distance. A search that runs out of steps counts as no fit, as
+// it would later.
 func (s *Finder) Meeting(w Want, r cell.Request) []cell.Level {
 	j := w.J
 	key := closeness{tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: w.Gang().Shape.Text}, w.Near}
@@ -101,8 +102,8 @@ func (s *Finder) Meeting(w Want, r cell.Request) []cell.Level {
 	return r.Reach
 }
 
-// nearness says, by chain, at which level leaves that are so near meet, and no lower than so many
-// can.
+// nearness returns, by chain, the level of the smallest cell that a limit on distance allows
+// and that is large enough for the members. 0 is any distance.
 func (s *Finder) nearness(members []cell.Member, near model.Within) []cell.Level {
 	f := s.Cluster.Forest()
 	out := make([]cell.Level, len(f.Chains))
@@ -128,8 +129,8 @@ func (s *Finder) nearness(members []cell.Member, near model.Within) []cell.Level
 	return out
 }
 
-// AllowedNodes are the nodes that a job may ever use. What it avoids for good is
-// no obstacle that could go away, so it is left out here, unlike Request.Avoided.
+// AllowedNodes returns the nodes that a job may ever use. Its own avoided nodes are left out
+// here and not put in Request.Avoided: that is for obstacles which can go away.
 func (s *Finder) AllowedNodes(spec *model.Job) cell.NodeSet {
 	f := s.Cluster.Forest()
 	out := cell.NodeSet{0}
@@ -149,15 +150,15 @@ func (s *Finder) AllowedNodes(spec *model.Job) cell.NodeSet {
 	return out
 }
 
-// Lifting returns the request with which holders below a limit may be made to leave: opportunistic
-// ones anywhere, guaranteed ones of the same VC whose priority is below limit. What leaves anyway
-// costs nothing; what may be alive on a lost node is never counted on.
+// Lifting returns the request with preemption allowed: of opportunistic work anywhere, and of
+// guaranteed work of the same VC with a priority below limit. What is leaving anyway costs
+// nothing. Cells of attempts of unknown state are never counted on.
 func (s *Finder) Lifting(r cell.Request, limit cell.Priority) cell.Request {
 	r.Lift = &cell.Lift{Opportunistic: true, Below: limit}
 	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := s.Holder(id)
 		c := s.cost(a)
-		for at := a.Mate; at != tables.None; at = s.Attempts[at].Mate { // who shares its leaves stops, too
+		for at := a.Mate; at != tables.None; at = s.Attempts[at].Mate { // so do those on its leaves
 			c = c.Plus(s.cost(&s.Attempts[at]))
 		}
 		return c
@@ -165,8 +166,8 @@ func (s *Finder) Lifting(r cell.Request, limit cell.Priority) cell.Request {
 	return r
 }
 
-// cost is what stopping an attempt costs. Work that lost its guarantee is above what never had one,
-// and counts by its priority; then come members above a minimum, and then full gangs by theirs.
+// cost is the cost of stopping an attempt. Its classes, from the cheapest: opportunistic work;
+// work that lost its guarantee, by priority; members above a minimum; full gangs, by priority.
 func (s *Finder) cost(a *tables.Attempt) cell.Cost {
 	const (
 		lent   = 1
@@ -179,7 +180,7 @@ func (s *Finder) cost(a *tables.Attempt) cell.Cost {
 	extra, above := s.IsExtra(a), int32(j.Spec.Priority-cell.MinGuaranteed)
 	switch {
 	case above < 0:
-	case a.Lazy: // it is to be guaranteed again, and may take the cells back
+	case a.Lazy: // it may be upgraded, and take the cells back
 		c.Class = lent + above
 	case extra:
 		c.Class = extras
@@ -192,8 +193,8 @@ func (s *Finder) cost(a *tables.Attempt) cell.Cost {
 	return c
 }
 
-// InOrder is a cost by which the later submitted of two comes first, where nothing else tells them
-// apart: so no choice hangs on where they happen to run.
+// InOrder is a cost that breaks ties by submission, the later submitted first, so that no
+// choice depends on which devices are used.
 func (s *Finder) InOrder(a *tables.Attempt, lost int64) cell.Cost {
 	const gangs = 1 << 14 // more than a job may have
 	at := int64(a.ID.Job)*gangs + int64(a.ID.Gang)
@@ -201,13 +202,13 @@ func (s *Finder) InOrder(a *tables.Attempt, lost int64) cell.Cost {
 	return cell.Cost{Lost: lost, Early: early, Earlier: early}
 }
 
-// fullGang is what stopping a full gang costs more than stopping a member above a
-// minimum, in preemptions suffered: so those go first.
+// fullGang is added to the preemptions of a full gang, so that members above a minimum are
+// always preempted first.
 const fullGang = 1 << 10
 
-// lostWork is what stopping an attempt throws away: leaves times microseconds
-// since its last checkpoint, saturating. Before the first it counts from when the attempt got its
-// leaves: those that got them together lose alike, whichever was up first.
+// lostWork is the work lost by stopping an attempt, in leaves times microseconds since its last
+// checkpoint, saturating. Without a checkpoint it counts from when the attempt got its leaves,
+// so attempts placed together lose alike, whichever started first.
 func (s *Finder) lostWork(a *tables.Attempt) int64 {
 	from := a.Checkpoint
 	if from == a.Started {
@@ -221,28 +222,27 @@ func (s *Finder) lostWork(a *tables.Attempt) int64 {
 	return since * int64(g.Leaves)
 }
 
-// Plan is how one gang could get its cells now.
+// Plan is one way to give a gang cells now.
 type Plan struct {
 	Placement cell.Placement
-	Victims   []cell.AllocID // must die first; empty: the cells are free
-	Lazies    []cell.AllocID // become opportunistic, before all else
-	Cleared   []cell.AllocID // become opportunistic and stop: the cells that are bound for them are needed elsewhere
-	Revoked   []int32        // reservations (attempt slots) that give way
-	Over      bool           // some of its own priority give way, as the policy says
-	Shift     cell.Shift     // charges of bad hardware go elsewhere, then
+	Victims   []cell.AllocID // must be dead before it starts; empty if the cells are free
+	Lazies    []cell.AllocID // become opportunistic first, and keep running
+	Cleared   []cell.AllocID // lose their guarantee and stop: their VC's cells must be bound elsewhere
+	Revoked   []int32        // reservations that are taken back, as attempt slots
+	Over      bool           // the policy lets it take cells from its own priority
+	Shift     cell.Shift     // charges of bad hardware that move
 }
 
-// Disturbs reports whether others stop, or have less than they had, or charges move.
+// Disturbs reports whether the plan takes anything from another gang, or moves charges.
 func (p *Plan) Disturbs() bool {
 	return len(p.Shift.Spared)+len(p.Victims)+len(p.Lazies)+len(p.Cleared)+len(p.Revoked) > 0
 }
 
-// Plan finds cells for a gang, from harmless to disruptive: free cells; cells of its VC whose
-// holders may become opportunistic; cells of holders that are lifted, opportunistic ones first,
-// then rising priorities; and last the same with reservations of lower priority revoked. Where
-// charges of bad hardware keep it from free cells, from stopping opportunistic work alone, or from
-// all, they move first. A member above a minimum gets free cells, or such as opportunistic work
-// holds.
+// Plan finds cells for a gang. It tries, in this order: free cells; making gangs of its VC
+// opportunistic; preempting, opportunistic work first, then rising priorities; and the same
+// with reservations of lower priorities revoked. Charges of bad hardware move where that yields
+// free cells, saves guaranteed work from preemption, or is the only way. A member above a
+// minimum gets only free cells or those of opportunistic work.
 func (s *Finder) Plan(w Want) (Plan, bool) {
 	j, g := w.J, int(w.G)
 	extra := j.Spec.Gangs[g].Extra
@@ -250,7 +250,7 @@ func (s *Finder) Plan(w Want) (Plan, bool) {
 		return Plan{}, false
 	}
 	r := s.Request(w)
-	if j.Gangs[g].Leaves <= s.Cluster.Rest() { // else free leaves do not suffice
+	if j.Gangs[g].Leaves <= s.Cluster.Rest() { // else there are too few free leaves
 		if res, ok := s.Cluster.Place(&r); ok {
 			return Plan{Placement: res.Placement}, true
 		}
@@ -292,8 +292,8 @@ func (s *Finder) Plan(w Want) (Plan, bool) {
 	return s.planUncharging(j, g, r)
 }
 
-// planGuaranteed makes room by stopping others, or else by taking back promises of lower priorities
-// as well.
+// planGuaranteed preempts, or, where that does not suffice, also revokes reservations of lower
+// priorities.
 func (s *Finder) planGuaranteed(r *cell.Request) (Plan, bool) {
 	if p, ok := s.planLifting(r, r.Priority); ok {
 		return s.orRevoking(r, p), true
@@ -302,9 +302,9 @@ func (s *Finder) planGuaranteed(r *cell.Request) (Plan, bool) {
 		func([]int32) (Plan, bool) { return s.PlanHigher(r, r.Priority) })
 }
 
-// orRevoking is a plan that stops full gangs, or one that takes back promises of lower priorities
-// than theirs instead: what was only promised loses no work, and would be taken by whoever is
-// stopped, next.
+// orRevoking returns p, or a plan that revokes reservations of lower priorities instead of
+// stopping full gangs of higher ones. A reservation has no work to lose, and the stopped gang
+// would take it next.
 func (s *Finder) orRevoking(r *cell.Request, p Plan) Plan {
 	if len(s.Promises) == 0 {
 		return p
@@ -326,19 +326,20 @@ func (s *Finder) orRevoking(r *cell.Request, p Plan) Plan {
 	return p
 }
 
-const TrimMost = 64 // how often a victim may prove needed that was tried for being superfluous
+// TrimMost bounds how many victims may prove necessary while superfluous ones are looked for.
+const TrimMost = 64
 
-// planLifting makes room by stopping others: opportunistic work alone, then beside it work that
-// becomes opportunistic, then members above a minimum, then full gangs of rising priorities.
+// planLifting preempts. It tries opportunistic work alone, then making gangs of the VC
+// opportunistic as well, then members above a minimum, then full gangs of rising priorities.
 func (s *Finder) planLifting(r *cell.Request, prio cell.Priority) (Plan, bool) {
 	limits := s.Limits(r.Space, prio)
-	if r.Leaves() <= s.Cluster.Rest()+s.Cluster.Loose() { // else there is too little opportunistic work
+	if r.Leaves() <= s.Cluster.Rest()+s.Cluster.Loose() { // else too little is lent
 		if p, ok := s.PlanLifted(s.Lifting(*r, limits[0])); ok {
 			return p, true
 		}
 	}
 	if len(limits) == 1 {
-		return Plan{}, false // nobody of a lower priority runs with a guarantee
+		return Plan{}, false // no guaranteed gang has a lower priority
 	}
 	if p, ok := s.planLazyLifting(*r, s.lazies(r.Space, prio)); ok {
 		return p, true
@@ -364,9 +365,9 @@ func (s *Finder) planLifting(r *cell.Request, prio cell.Priority) (Plan, bool) {
 	return s.PlanClearing(*r, s.AnyBelow(r.Space, prio))
 }
 
-// lowest finds the lowest of some rising limits with which a request finds cells: it asks the
-// highest first, since where that finds nothing none does, and then by halves. One for which the
-// steps end first counts as too low: then a lower one might do.
+// lowest finds the lowest of some rising limits with which a request finds cells. It asks the
+// highest first, since no other fits if that does not, and then bisects. A search that runs out
+// of steps counts as no fit, so a lower limit might do.
 func lowest(s *Finder, limits []cell.Priority, request func(cell.Priority) cell.Request) (limit cell.Priority, p Plan,
 	ok bool) {
 	var q cell.Request
@@ -386,13 +387,13 @@ func lowest(s *Finder, limits []cell.Priority, request func(cell.Priority) cell.
 		return 0, Plan{}, false
 	}
 	had := s.Cluster.Work().More(2)
-	sort.Search(len(limits)-1, fits) // of those that fit it asks the lowest last
+	sort.Search(len(limits)-1, fits) // the last success is for the lowest limit that fits
 	s.Cluster.EndBudget(had)
 	return limit, s.PlanOf(q, s.Cluster.Settle(&q, found), false), true
 }
 
-// planLazyLifting makes holders of the VC opportunistic, as many as it must, and
-// stops opportunistic work of others where the gang then goes.
+// planLazyLifting makes as few gangs of the VC opportunistic as it can, and preempts other
+// opportunistic work on the leaves that the gang gets.
 func (s *Finder) planLazyLifting(r cell.Request, lazies []cell.AllocID) (Plan, bool) {
 	if len(lazies) == 0 {
 		return Plan{}, false
@@ -406,7 +407,7 @@ func (s *Finder) planLazyLifting(r cell.Request, lazies []cell.AllocID) (Plan, b
 	return Plan{Placement: res.Placement, Lazies: done, Victims: res.Victims}, ok
 }
 
-// PlanLifted is one such try.
+// PlanLifted returns the plan for one request, which names what may be preempted.
 func (s *Finder) PlanLifted(q cell.Request) (Plan, bool) {
 	res, ok := s.Cluster.Place(&q)
 	if !ok {
@@ -415,14 +416,14 @@ func (s *Finder) PlanLifted(q cell.Request) (Plan, bool) {
 	return s.PlanOf(q, res, false), true
 }
 
-// PlanOf is the plan that stops those whom a search found.
+// PlanOf returns the plan that stops the victims of a search.
 func (s *Finder) PlanOf(q cell.Request, res cell.Result, due bool) Plan {
 	res = s.withExtras(q, res, due)
 	return Plan{Placement: res.Placement, Victims: res.Victims}
 }
 
-// Limits returns 0 (only opportunistic work is lifted), then, rising, one above
-// each priority below prio that runs in the VC.
+// Limits returns the limits below which guaranteed work is preempted, rising: first one that
+// spares all of it, then one above each priority below prio that runs in the VC.
 func (s *Finder) Limits(space int32, prio cell.Priority) []cell.Priority {
 	limits := []cell.Priority{cell.MinGuaranteed}
 	for _, r := range s.Tallies[space].Ranks {
@@ -433,8 +434,8 @@ func (s *Finder) Limits(space int32, prio cell.Priority) []cell.Priority {
 	return limits
 }
 
-// lazies returns the allocations of a VC that may become opportunistic for a preemptor: members
-// above a minimum first, then the lowest priority, then the last submitted.
+// lazies returns the allocations of a VC below a priority that may become opportunistic:
+// members above a minimum first, then the lowest priority, then the last submitted.
 func (s *Finder) lazies(space int32, prio cell.Priority) []cell.AllocID {
 	if !s.WillingBelow(space, prio) {
 		return nil
@@ -442,15 +443,15 @@ func (s *Finder) lazies(space int32, prio cell.Priority) []cell.AllocID {
 	return s.holdersBelow(space, prio, s.Willing)
 }
 
-// holds reports whether an attempt runs with a guarantee below a priority, as the first of its
-// allocation.
+// holds reports whether an attempt runs with a guarantee below a priority and is the first
+// member of its allocation.
 func (s *Finder) holds(a *tables.Attempt, prio cell.Priority) bool {
 	p := s.Jobs[a.Job].Spec.Priority
 	return p >= cell.MinGuaranteed && p < prio && !a.Lazy && !a.Joined && s.Steady(a)
 }
 
-// holdersBelow returns, in that order, the allocations of a VC below a priority that run with
-// a guarantee and that serve.
+// holdersBelow returns the guaranteed allocations of a VC that run below a priority and satisfy
+// serves, in the order of lazies.
 func (s *Finder) holdersBelow(space int32, prio cell.Priority, serves func(*tables.Attempt) bool) []cell.AllocID {
 	var slots []int32
 	for _, i := range s.Holders[space] {
@@ -470,8 +471,8 @@ func (s *Finder) holdersBelow(space int32, prio cell.Priority, serves func(*tabl
 	return out
 }
 
-// PlanRevoking tries again as if reservations did not exist, the first named first, and keeps those
-// that need not be revoked, unless that would cost more victims.
+// PlanRevoking tries again with the given reservations withdrawn, as few of the first as
+// suffice. It keeps those that need not be revoked, unless that would cost more victims.
 func (s *Finder) PlanRevoking(slots []int32, try func(revoked []int32) (Plan, bool)) (Plan, bool) {
 	if len(slots) == 0 {
 		return Plan{}, false
@@ -487,8 +488,9 @@ func (s *Finder) PlanRevoking(slots []int32, try func(revoked []int32) (Plan, bo
 	return p, ok
 }
 
-// planWithout revokes the fewest of the first reservations without which the gang fits; where it
-// does not without the first, all are tried before the next: mostly nothing is found then either.
+// planWithout revokes the fewest of the first reservations with which the gang fits. If the
+// first alone does not suffice it tries all at once: mostly that fails as well, and ends the
+// search.
 func (s *Finder) planWithout(slots []int32, try func(revoked []int32) (Plan, bool)) (p Plan, ok bool) {
 	fits := func(n int) bool {
 		ids := make([]cell.AllocID, n)
@@ -508,7 +510,7 @@ func (s *Finder) planWithout(slots []int32, try func(revoked []int32) (Plan, boo
 	return p, p.Revoked != nil
 }
 
-// PlanHigher finds free cells, or such as lower priorities can be made to leave.
+// PlanHigher finds free cells, or preempts lower priorities.
 func (s *Finder) PlanHigher(r *cell.Request, prio cell.Priority) (Plan, bool) {
 	if res, ok := s.Cluster.Place(r); ok {
 		return Plan{Placement: res.Placement}, true
@@ -516,8 +518,8 @@ func (s *Finder) PlanHigher(r *cell.Request, prio cell.Priority) (Plan, bool) {
 	return s.planLifting(r, prio)
 }
 
-// Reservations returns the slots of the VC's reservations below a priority, the lowest and latest
-// first.
+// Reservations returns the slots of the VC's reservations below a priority: the lowest priority
+// first, of equals the latest submitted.
 func (s *Finder) Reservations(space int32, prio cell.Priority) []int32 {
 	var slots []int32
 	for _, slot := range s.Promises {

@@ -8,8 +8,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Movable reports whether a gang may be stopped for another place: it saves its work
-// when it is asked to, and it and its leaves are in order.
+// Movable reports whether a gang may be stopped to run elsewhere: it is guaranteed and not
+// elastic, runs since before this decision, and saves its work when told to stop.
 func (s *Finder) Movable(a *tables.Attempt) bool {
 	j := &s.Jobs[a.Job]
 	return j.Spec.Hints.Checkpoint && !j.Spec.Partial() && !j.Quarantined && a.State == model.AttemptRunning &&
@@ -28,11 +28,12 @@ func NodesOf(tasks []cell.Task) []cell.NodeName {
 	return out
 }
 
-// MaxNotYet bounds how many are remembered.
+// MaxNotYet bounds how many failed searches for better cells are remembered (NotYet).
 const MaxNotYet = 4096
 
-// Used tells apart how many leaves a VC uses in each preassigned cell of a promise: where that is
-// alone in one, another cell may be bound instead.
+// Used is a checksum of how many leaves the VC uses in each preassigned cell of a reservation.
+// When it changes the search is worth repeating: a cell that the reservation alone uses may be
+// bound elsewhere.
 func (s *Finder) Used(a *tables.Attempt) (sum uint64) {
 	al := s.Cluster.Alloc(a.Alloc)
 	for _, b := range al.Placement.Binds {
@@ -43,8 +44,8 @@ func (s *Finder) Used(a *tables.Attempt) (sum uint64) {
 	return sum
 }
 
-// Missing is how many leaves a gang that is promised some needs beside those of them that were
-// left.
+// Missing is how many leaves a gang with a reservation still lacks: the reserved ones that are
+// held.
 func (s *Finder) Missing(a *tables.Attempt) int32 {
 	missing := s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves
 	for _, t := range s.Cluster.Alloc(a.Alloc).Placement.Tasks {

@@ -1,6 +1,6 @@
 package place
 
-// Members is how many members the job gets when its gang starts.
+// Members is how many members the job has if its gang starts.
 func (w *Want) Members() int32 {
 	if w.Size > 0 {
 		return w.Size

@@ -9,8 +9,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// LaziesAt returns the lazily preempted gangs of one priority of a VC, in order
-// of submission: full gangs, or the members above a minimum.
+// LaziesAt returns the lazily preempted gangs of one priority of a VC, by submission: full
+// gangs, or with extras the members above a minimum.
 func (s *Finder) LaziesAt(space int32, prio cell.Priority, extras bool) []index.Queued {
 	q := s.Lazy[space]
 	var out []index.Queued
@@ -22,8 +22,8 @@ func (s *Finder) LaziesAt(space int32, prio cell.Priority, extras bool) []index.
 	return out
 }
 
-// PlanUpgrade returns the bindings with which an attempt is guaranteed again, maybe once charges
-// lie elsewhere.
+// PlanUpgrade returns the bindings that make an attempt guaranteed again, and the charges that
+// must move for it.
 func (s *Finder) PlanUpgrade(a *tables.Attempt) (binds []cell.Bind, sh cell.Shift, ok bool) {
 	if binds, ok = s.upgradable(a); ok || s.Cluster.Doomed() == 0 {
 		return binds, sh, ok
@@ -45,16 +45,15 @@ func (s *Finder) MayUpgrade(a *tables.Attempt) bool {
 	return s.Steady(a) && (!a.Orphaned || s.PartLeft(a))
 }
 
-// upgradable returns the bindings with which an attempt is guaranteed again, if there are any.
+// upgradable returns the bindings that make an attempt guaranteed again, if there are any.
 func (s *Finder) upgradable(a *tables.Attempt) ([]cell.Bind, bool) {
 	binds, ok := s.Cluster.Upgradable(a.Alloc)
 	return binds, ok && !slices.ContainsFunc(s.MembersOf(a.Alloc),
 		func(m *tables.Attempt) bool { return !s.suits(m, binds) })
 }
 
-// suits reports whether an attempt's leaves, in these preassigned cells, are what
-// its tasks asked for: a configuration may have given them another SKU, or pinned
-// the cells around them.
+// suits reports whether an attempt's leaves, inside the given preassigned cells, are what its
+// tasks asked for. A configuration may have changed their SKU, or pinned the cells around them.
 func (s *Finder) suits(a *tables.Attempt, binds []cell.Bind) bool {
 	j := &s.Jobs[a.Job]
 	f, sp := s.Cluster.Forest(), s.Cluster.Space(s.Space(j.Spec.VC))
@@ -76,11 +75,12 @@ func (s *Finder) suits(a *tables.Attempt, binds []cell.Bind) bool {
 	return true
 }
 
-// What lost its guarantee keeps its place in the order of its VC: a gang that stands behind it
-// there may not stop it, though the cells are lent, nor be promised them while it is stopped for
-// another VC. It would wait before that gang, and take them back.
+// A lazily preempted gang keeps its place in the run order of its VC, though its cells are
+// lent. A gang behind it must not stop it, nor be promised its cells while another VC stops it:
+// it would wait before that gang, and take the cells back.
 
-// spared returns which holders a gang may not make leave though they use no guarantee; nil is none.
+// spared returns a filter for holders without a guarantee that a gang must not preempt; nil is
+// none.
 func (s *Finder) spared(j *tables.Job, g int) func(cell.AllocID) bool {
 	if !s.SparesSome(j) {
 		return nil
@@ -95,8 +95,8 @@ func (s *Finder) spared(j *tables.Job, g int) func(cell.AllocID) bool {
 	}
 }
 
-// SparesSome reports whether some attempt of a job's VC lost its guarantee and may stand before one
-// of the job's gangs.
+// SparesSome reports whether a lazily preempted gang of a job's VC may stand before one of the
+// job's gangs.
 func (s *Finder) SparesSome(j *tables.Job) bool {
 	if j.Spec.Priority < cell.MinGuaranteed || j.Space <= 0 || int(j.Space) >= len(s.Lazy) {
 		return false
@@ -105,9 +105,10 @@ func (s *Finder) SparesSome(j *tables.Job) bool {
 	return len(q) > 0 && q[0].Prio >= j.Spec.Priority
 }
 
-// StandsBefore reports whether an attempt lost its guarantee and stands before a gang of its VC: it
-// has a higher priority, or lost it to a configuration and was submitted before. What gave its
-// guarantee up within its priority did so by its policy, which has another order.
+// StandsBefore reports whether a lazily preempted attempt stands before a gang of its VC: it
+// has a higher priority, or a configuration took its guarantee and it was submitted before. One
+// that was demoted within its own priority does not: its policy, with its own order, wanted
+// that.
 func (s *Finder) StandsBefore(a *tables.Attempt, j *tables.Job, g int) bool {
 	if !a.Lazy || j.Space <= 0 || a.Cause != 0 && !s.WaitsAgain(a) || a.ID.Job == j.ID {
 		return false
