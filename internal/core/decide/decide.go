@@ -1,6 +1,6 @@
-// Package decide takes the decisions that are due: Decide settles what happened, walks the virtual
-// clusters in the orders of their policies, and gives, promises, books and lends cells, each as an
-// event that is applied at once. It must not read what explanations say.
+// Package decide makes the decisions that are due. Decide settles what happened, walks the
+// virtual clusters in the orders of their policies, and places, reserves, books and lends
+// cells. Each decision is an event that is applied at once. It must not read explanations.
 package decide
 
 import (
@@ -16,20 +16,19 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Decide takes every decision that is due at now. It returns the records of its decisions, already
-// applied, numbered on from Seq, ending with Decided; it returns nil when there was nothing to look
-// at.
+// Decide makes every decision that is due at now. It returns their records, already applied,
+// numbered on from Seq and ending with Decided, or nil if there was nothing to look at.
 //
-// First what happened is settled: attempts end, jobs complete, retry or end, promises that cannot
-// be kept are taken back. Then the walk places who waits with a guarantee. What is left is lent
-// last of all, once nothing asks for another look: else who borrows could be started, and stopped
-// by the next look for somebody guaranteed.
+// First it settles what happened: attempts end, jobs complete, retry or end, reservations that
+// cannot be kept are revoked. Then the walk places guaranteed gangs. Opportunistic gangs come
+// last, only when no other look is due: else they could be started now and preempted by a
+// guaranteed gang in the next.
 func (s *Pass) Decide(now model.Time) []model.Record {
 	now = max(s.Now, now)
 	s.Expire(now)
 	s.lookAtChanges(now)
 	if s.Cluster == nil || len(s.ToSettle) == 0 && !s.IsDirty() {
-		return nil // and nothing changed that a replay would not know of
+		return nil // and nothing changed that a replay would miss
 	}
 	s.Now = now
 	through := s.Seq
@@ -40,7 +39,7 @@ func (s *Pass) Decide(now model.Time) []model.Record {
 	}
 	s.settleJobs()
 	if s.settleNodes() {
-		s.TouchReserving() // a promise may lie on a node that is suspect now
+		s.TouchReserving() // a reservation may be on a node that is suspect now
 		s.settleJobs()
 	}
 	s.settleDoomed()
@@ -51,13 +50,13 @@ func (s *Pass) Decide(now model.Time) []model.Record {
 		s.walk()
 	}
 	if before := s.Seq; before > through {
-		s.settleDoomed() // work on bad cells was upgraded, or promises were taken back
+		s.settleDoomed() // work on bad cells was upgraded, or reservations were revoked
 		s.LookAgain.All = s.LookAgain.All || s.Seq > before
 	}
 	s.LookAgain.All = s.LookAgain.All || s.Charges.InTheWay > 0 &&
 		s.placedSince(int(s.Charges.InTheWay-s.InputsThrough))
 	if s.Cluster.Doomed() > 0 && saysSince[model.Reserved](s, first) {
-		s.LookAgain.All = true // whether a gang that held up others waits for bad hardware alone hangs on what others use
+		s.LookAgain.All = true // a gang may wait for bad hardware alone now, and block no other
 	}
 	s.reordered()
 	if !s.LookAgain.Any() {
@@ -72,11 +71,12 @@ func (s *Pass) Decide(now model.Time) []model.Record {
 	return s.endOut()
 }
 
-// AgainMost bounds how often a decision asks for another one right after it.
+// AgainMost bounds how often Settle repeats Decide.
 const AgainMost = 16
 
-// Settle decides, and again as long as a decision asks for another one at once, which is all that
-// follows by itself from what happened. It returns the records of all.
+// Settle decides, and decides again while a decision asks for another one at once. That covers
+// all that follows from what happened without time passing. It returns the records of all
+// decisions.
 func (s *Pass) Settle(now model.Time) []model.Record {
 	log := s.Decide(now)
 	for i := 0; i < AgainMost && s.Again == s.Now+1; i++ {
@@ -85,19 +85,19 @@ func (s *Pass) Settle(now model.Time) []model.Record {
 	return log
 }
 
-// reordered asks for another look where another VC placed a gang after the walk of one that
-// backfills, whose policy orders those that wait by what is idle: a gang that is first now, and was
-// held up by another one before, may start. What is lent changes no such order.
+// reordered asks for another look at VCs with backfill whose policies order gangs by idle
+// leaves, if other VCs placed gangs since: another gang may be first now, and start. Lending
+// changes no such order.
 func (s *Pass) reordered() {
 	if s.LookAgain.Space > 0 && s.placedSince(s.LookAgain.Ordered) {
-		s.LookAgain.By(s.LookAgain.Space) // and each walk comes to all VCs that backfill
+		s.LookAgain.By(s.LookAgain.Space) // every walk comes to all VCs with backfill
 	}
 }
 
-// placedSince reports whether somebody was placed after so many of this Decide's records.
+// placedSince reports whether this Decide placed a gang after its first n records.
 func (s *Pass) placedSince(n int) bool { return saysSince[model.Placed](s, n) }
 
-// saysSince reports whether an event of one kind came after so many of this Decide's records.
+// saysSince reports whether this Decide emitted an event of type E after its first n records.
 func saysSince[E model.Event](s *Pass, n int) bool {
 	return slices.ContainsFunc(s.Out[n:], func(r model.Record) bool {
 		_, is := r.Event.(E)
@@ -105,10 +105,10 @@ func saysSince[E model.Event](s *Pass, n int) bool {
 	})
 }
 
-// outRoom is for how many records memory is taken at once.
+// outRoom is how many records a buffer has room for.
 const outRoom = 256
 
-// beginOut makes room for what Decide returns.
+// beginOut prepares Out.
 func (s *Pass) beginOut() {
 	if cap(s.Mem.records)-len(s.Mem.records) < 8 {
 		s.Mem.records = make([]model.Record, 0, outRoom)
@@ -116,7 +116,7 @@ func (s *Pass) beginOut() {
 	s.Out = s.Mem.records[len(s.Mem.records):]
 }
 
-// endOut returns the records of a Decide; their memory is never used again.
+// endOut returns the records of a Decide. Their memory is never reused.
 func (s *Pass) endOut() []model.Record {
 	out := s.Out
 	if n := len(s.Mem.records) + len(out); n <= cap(s.Mem.records) {
@@ -163,8 +163,8 @@ func (s *Pass) settle(slot int32) {
 	}
 }
 
-// settleGang ends an attempt whose tasks are all dead, stops one that cannot go
-// on, and takes back a reservation that cannot be kept.
+// settleGang ends an attempt whose tasks are all dead, stops one that cannot go on, and revokes
+// a reservation that cannot be kept.
 func (s *Pass) settleGang(slot, g int32) {
 	s.settleMove(&s.Jobs[slot].Gangs[g])
 	at := s.Jobs[slot].Gangs[g].Attempt
@@ -196,14 +196,14 @@ func (s *Pass) settleGang(slot, g int32) {
 	s.endAttempt(slot, g, at)
 }
 
-// endAttempt ends an attempt of which nothing lives.
+// endAttempt ends an attempt that has no live task.
 func (s *Pass) endAttempt(slot, g, at int32) {
 	a := &s.Attempts[at]
 	if g == 0 {
 		s.unreserveExtras(slot)
 	}
 	left := int32(tables.None)
-	if s.Shared(a) { // who stays on its leaves has them to themselves
+	if s.Shared(a) { // the members that stay share out its turns
 		if left = s.First(a); left == at {
 			left = a.Mate
 		}
@@ -219,7 +219,7 @@ func (s *Pass) endAttempt(slot, g, at int32) {
 	}
 }
 
-// endCause says why an attempt, all of whose tasks are dead, ended.
+// endCause returns why an attempt ended whose tasks are all dead.
 func (s *Pass) endCause(a *tables.Attempt) model.EndCause {
 	switch {
 	case a.Cause != 0 && !a.Cause.Resumes():
@@ -246,10 +246,10 @@ func (s *Pass) endCause(a *tables.Attempt) model.EndCause {
 	return model.EndSucceeded
 }
 
-// settleReservation takes a promise back that cannot be kept.
+// settleReservation revokes a reservation that cannot be kept.
 func (s *Pass) settleReservation(a *tables.Attempt) {
 	if !s.Cluster.Ailed() {
-		return // asked whenever one of many victims has left
+		return // this is called whenever one of many victims has left
 	}
 	for _, t := range s.Cluster.Alloc(a.Alloc).Placement.Tasks {
 		for _, l := range t.Leaves {
@@ -269,7 +269,8 @@ func (s *Pass) settleReservation(a *tables.Attempt) {
 	}
 }
 
-// fulfil starts a gang whose reserved cells have all been left; false when some have not.
+// fulfil starts a gang if nothing holds its reserved cells any more, and reports whether it
+// did.
 func (s *Pass) fulfil(a *tables.Attempt) bool {
 	if s.Moving(a) || s.Jobs[a.Job].Gangs[a.ID.Gang].After > s.Now {
 		return false
@@ -285,7 +286,7 @@ func (s *Pass) fulfil(a *tables.Attempt) bool {
 	space := s.Cluster.Alloc(a.Alloc).Space
 	s.emit(model.Placed{Attempt: a.ID, Placement: pl})
 	if s.Dirty.Tuned[space] {
-		s.LookAgain.By(space) // a gang that was passed over may share its leaves now
+		s.LookAgain.By(space) // an earlier gang may share its leaves now
 	}
 	return true
 }
@@ -295,7 +296,7 @@ func (s *Pass) stopAttempt(a *tables.Attempt, cause model.EndCause, by *model.At
 	s.stopFor(a, cause, by, "")
 }
 
-// stopFor is stopAttempt, maybe for a VC that lends nothing.
+// stopFor is stopAttempt with the VC that recalls its lent cells; "" if none does.
 func (s *Pass) stopFor(a *tables.Attempt, cause model.EndCause, by *model.AttemptID, lender cell.VCName) {
 	if a.Cause != 0 {
 		return
@@ -312,8 +313,8 @@ func (s *Pass) stopFor(a *tables.Attempt, cause model.EndCause, by *model.Attemp
 	}
 }
 
-// windDown ends what still runs of a job that is stopped or completing, and then the job or its
-// attempt.
+// windDown stops what still runs of a job that is stopped or completing, then ends the job, or
+// retries it.
 func (s *Pass) windDown(slot int32) {
 	j := &s.Jobs[slot]
 	cause := model.EndStopped
@@ -357,8 +358,8 @@ func (s *Pass) windDown(slot int32) {
 	s.emit(model.JobEnded{Job: j.ID, Phase: c.Phase, Cause: c.Cause, Exit: c.Exit, Message: c.Message})
 }
 
-// settleNodes suspects nodes that refused several jobs, and ends suspicions; it reports whether it
-// changed any.
+// settleNodes suspects nodes that refused several jobs and ends expired suspicions. It reports
+// whether it changed any.
 func (s *Pass) settleNodes() bool {
 	before := s.Seq
 	for i := range s.Nodes {
@@ -374,7 +375,7 @@ func (s *Pass) settleNodes() bool {
 	return s.Seq > before
 }
 
-// A node that refuses this many jobs within refusalsCount gets no work for so long.
+// A node that refused suspectAfter jobs lately gets no work for suspectFor.
 const (
 	suspectAfter = 3
 )
@@ -383,8 +384,8 @@ const (
 	suspectFor = 5 * model.Minute
 )
 
-// Accept turns a fact into the events to apply; none when it is stale or known. They
-// are there until the next call.
+// Accept turns a fact into the events to apply; none if it is stale or known. They are valid
+// until the next call.
 func (s *Pass) Accept(f model.Fact) []model.Event {
 	if !s.IsNews(f) {
 		return nil
@@ -397,9 +398,9 @@ func (s *Pass) Accept(f model.Fact) []model.Event {
 	return s.Mem.fact[:]
 }
 
-// settleAside is what is left of settle for a job that was set aside again: an attempt of
-// which nothing lives gives its cells back, a stop is sent, and with the last attempt a job
-// that was told to stop ends. Nothing is asked of its policy, completed or tried again.
+// settleAside replaces settle for a job on which decisions failed again. Dead attempts give
+// their cells back, a stop is carried out, and a stopped job ends with its last attempt. Its
+// policy is not asked, and nothing is completed or retried.
 func (s *Pass) settleAside(slot, aside int32) {
 	if aside+1 >= state.MaxAside {
 		return
@@ -426,7 +427,7 @@ func (s *Pass) settleAside(slot, aside int32) {
 	}
 }
 
-// Wake returns when Decide wants to run again by itself; 0 is never.
+// Wake returns when Decide must run even if nothing happens; 0 is never.
 func (s *Pass) Wake() model.Time {
 	var wake model.Time
 	if len(s.Timers) > 0 {
@@ -438,8 +439,9 @@ func (s *Pass) Wake() model.Time {
 	return wake
 }
 
-// NextChange returns when the order of a VC changes by itself for the first time
-// after the last decision; 0 is never. Where nobody waits the order does not matter.
+// NextChange returns when the order of a VC changes with time alone for the first time after
+// the last decision; 0 is never. It is 0 as well where no gang waits and the order does not
+// matter.
 func (s *Pass) NextChange(space int32) model.Time {
 	c := &s.Dirty.Changes[space]
 	if c.Known && (c.At == 0 || c.At > s.Decided) {
@@ -449,7 +451,7 @@ func (s *Pass) NextChange(space int32) model.Time {
 	return c.At
 }
 
-// changeAfter finds out what nextChange notes.
+// changeAfter computes what NextChange caches.
 func (s *Pass) changeAfter(space int32) model.Time {
 	at := s.nextClear(space)
 	p, timed := s.Policies[space].(model.Timed)
@@ -469,9 +471,9 @@ func (s *Pass) changeAfter(space int32) model.Time {
 	return at
 }
 
-// changeOf is when a policy's order of one priority changes by itself. A policy that names an
-// instant that has passed would be looked at without end: it is looked at with the next full
-// second, which is the same one for a state that was saved and loaded meanwhile.
+// changeOf returns when a policy's order of one priority changes by itself. An instant that has
+// passed counts as the next full second, or Decide would run without end. That second is the
+// same after a restart.
 func (s *Pass) changeOf(p model.Timed, space int32, prio cell.Priority) model.Time {
 	was := s.Ask(space)
 	at := p.NextChange(view{s: s, space: space, prio: prio, now: s.Decided})
@@ -483,8 +485,7 @@ func (s *Pass) changeOf(p model.Timed, space int32, prio cell.Priority) model.Ti
 	return at
 }
 
-// lookAtChanges looks at the VCs whose order changed by itself since the last
-// decision.
+// lookAtChanges marks the VCs whose order changed by itself since the last decision.
 func (s *Pass) lookAtChanges(now model.Time) {
 	for _, space := range s.Dirty.Timed {
 		if t := s.NextChange(space); t > 0 && t <= now {
@@ -494,9 +495,9 @@ func (s *Pass) lookAtChanges(now model.Time) {
 	}
 }
 
-// VerifyWake checks that what Wake noted, when the order of each VC changes by itself, follows
-// from the state: after a restart it is found out anew. It holds between decisions, where Verify
-// holds after every event; Verify asks what lets some of it be found out anew.
+// VerifyWake checks that the cache of NextChange follows from the state, since a restart
+// computes it anew. It holds between decisions only, where Verify holds after every event, and
+// Verify itself lets some of the cache be recomputed.
 func (s *Pass) VerifyWake() error {
 	var errs []error
 	for _, space := range s.Dirty.Timed {
@@ -512,7 +513,7 @@ func (s *Pass) VerifyWake() error {
 	return errors.Join(errs...)
 }
 
-// settleTurns gives the turns of an allocation to those of its members that still live.
+// settleTurns gives the turns of a shared allocation to the members that still live.
 func (s *Pass) settleTurns(slot int32) {
 	a := &s.Attempts[slot]
 	r := s.RotationOf(a)
@@ -537,7 +538,7 @@ func (s *Pass) settleTurns(slot int32) {
 	}
 }
 
-// giveBack takes back what is promised to a job that is held.
+// giveBack revokes the reservations of a held job.
 func (s *Pass) giveBack(slot int32) {
 	for g := range s.Jobs[slot].Gangs {
 		s.stay(&s.Jobs[slot].Gangs[g], "its job is held")

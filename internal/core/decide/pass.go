@@ -10,19 +10,19 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Pass is the work of one Decide, and memory for the next ones.
+// Pass does the work of one Decide after the other.
 type Pass struct {
 	place.Finder
-	PartlyPlaced []model.JobID  // while a VC is walked: jobs of several gangs of which one runs and one found nothing
-	Out          []model.Record // what it returns
+	PartlyPlaced []model.JobID  // in a walk: jobs with one gang that runs and one that found nothing
+	Out          []model.Record // the records of this Decide
 	Mem          Memory
 }
 
-// Memory is what one Decide after the other uses again. A clone begins with memory of its own.
+// Memory is buffers that successive Decides reuse. A clone starts with empty ones.
 type Memory struct {
-	records  []model.Record // for what Decide returns; all up to its length were handed out
+	records  []model.Record // backs what Decide returns; all up to len is in use
 	digests  *strings.Builder
-	walker   walker          // of the VC that is walked
+	walker   walker          // of the current walk
 	heads    []index.Head    // of Ordered
 	lines    []model.Line    // of Lines
 	waits    []index.Merge   // of opportunistic
@@ -30,13 +30,13 @@ type Memory struct {
 	counts   []int           // the same
 	failed   map[string]bool // shapes, of lend
 	scratch  any             // of policies
-	also     []bool          // by allocation: those that planOver may lift
+	also     []bool          // by allocation: whether planOver may preempt it
 	tail     tailing         // of planOver
-	yielding yielding        // what may leave for its own priority
+	yielding yielding        // cached count of leaves
 	fact     [1]model.Event  // of Accept
 }
 
-// text writes a digest as 16 hexadecimal digits.
+// text returns a digest as 16 hexadecimal digits.
 func (m *Memory) text(d model.Digest) string {
 	const size = 16
 	if m.digests == nil || m.digests.Cap()-m.digests.Len() < size {
@@ -49,64 +49,65 @@ func (m *Memory) text(d model.Digest) string {
 	return all[len(all)-size:]
 }
 
-// tailing hears whom a policy names; nothing is made anew for each time that it is asked.
+// tailing collects the running gangs that a policy lets a gang of the same priority stop.
 type tailing struct {
 	s     *Pass
-	j     *tables.Job // for whom they may be lifted
+	j     *tables.Job // the job that may preempt them
 	vc    *model.VCConfig
-	due   bool // its policy's quantum protects nothing from it
+	due   bool // it may preempt within the policy's quantum
 	firm  bool
 	out   []cell.AllocID
-	left  int64                    // leaves that are still to be heard of
-	also  map[cell.AllocID]int     // members of shared allocations that were named
-	named map[model.JobID]int32    // gangs of jobs that have several: together they stay within the budget
-	each  func(model.GangRef) bool // listen, made once
+	left  int64                    // leaves that are still wanted; at 0 the policy is not asked on
+	also  map[cell.AllocID]int     // by shared allocation, how many members were named
+	named map[model.JobID]int32    // named gangs of jobs with several: they share one budget
+	each  func(model.GangRef) bool // listen, bound once
 }
 
-// comeback is a gang that is being stopped and waits again then.
+// comeback is a gang that is being stopped and will wait again.
 type comeback struct {
 	job   model.JobID
 	gang  int32
 	key   model.Key
-	tried bool // in this walk
+	tried bool // it was tried in this walk
 }
 
-// missed is a wish that was not granted.
+// missed is a wish for which no cells were found.
 type missed struct {
 	wish    model.Wish
 	blocked []bool
 }
 
-// bookings is the bookings of one VC during one walk.
+// bookings are the bookings of one VC during one walk.
 type bookings struct {
 	s         *Pass
 	w         *walker
 	space     int32
-	prefer    cell.NodeSet // where the policy of the gang that is tried wants it
+	prefer    cell.NodeSet // nodes that the policy of the tried gang prefers
 	easy      bool
-	prio      cell.Priority // the lowest priority that was reached
+	prio      cell.Priority // the lowest priority that the walk has reached
 	books     []book
 	held      []cell.RootID
 	failed    map[passKey]bool
-	crowded   map[string]model.Duration // shapes that found nothing to book beside the bookings of others, with the shortest that did not
-	endless   []model.JobID             // by chain, the first of these: nobody without a limit goes before it
-	waiting   int                       // gangs that found nothing
-	turns     int64                     // of the booking that was made last
-	heldUp    int                       // records of this Decide, when somebody first held others up without a booking; none
-	displaced []model.GangRef           // whose bookings somebody passed who may
+	crowded   map[string]model.Duration // by shape, the shortest gang that found nothing to book
+	endless   []model.JobID             // by chain, the first such job; no job without limit passes it
+	waiting   int                       // how many gangs found nothing
+	turns     int64                     // turn of the latest booking
+	heldUp    int                       // len(Out) when a gang first blocked without a booking; or None
+	displaced []model.GangRef           // gangs whose bookings were passed and ended
 	idle      cell.LeafSet
 	ends      []ending
-	over      []model.Time // by attempt slot: when it has left
-	size      int32        // leaves of the VC
-	told      []int32      // attempts of the VC that were told to stop
-	moved     bool         // ends and idle must be read again
+	over      []model.Time // by attempt slot: when it has left at the latest
+	size      int32        // leaves of the VC's quota
+	told      []int32      // slots of the VC's attempts that were told to stop
+	moved     bool         // idle, ends, over and told are stale
 	passed    []passed
 	heard     heard
-	changes   int    // bookings that ended or moved in this walk
-	aside     uint64 // bookings that hold no cells during a search
+	changes   int    // how many bookings ended in this walk
+	aside     uint64 // bit set of bookings whose cells are not held during a search
 }
 
-// heard is what its policy said of a gang's wish: which bookings stand behind it.
+// heard caches, for one gang, which bookings its policy puts behind it. asked and behind are
+// bit sets.
 type heard struct {
 	of            model.GangRef
 	asked, behind uint64
@@ -115,97 +116,95 @@ type heard struct {
 // passed is a gang that found nothing at its turn.
 type passed struct {
 	asking
-	changes int // of bookings, before its last try
+	changes int // bookings.changes at its last try
 }
 
-// asking is a gang's question to the outlook.
+// asking is a gang that asks for cells beside the bookings.
 type asking struct {
 	j       *tables.Job
 	g       int32
 	ref     model.GangRef
 	prio    cell.Priority
-	length  model.Duration           // with grace; 0 is without end
-	over    bool                     // it may stop those behind it
-	behind  func(model.GangRef) bool // who they are among the booked, nil for all to come
-	blocked []bool                   // chains that it must leave to those before it
-	size    int32                    // how many members it is to have; 0 is the usual ones
-	others  []bool                   // chains of types that it is not to have
-	by      model.Time               // when it must have its cells, though its booking is not looked at; 0 for none
-	turn    int64                    // of its booking, 0 where it has none
-	turns   bool                     // it asks for what it is booked for
-	late    model.Duration           // how much later than told that is free
+	length  model.Duration           // its time limit and grace; 0 without limit
+	over    bool                     // it may preempt gangs of its priority behind it
+	behind  func(model.GangRef) bool // whether a booked gang is behind it; nil: all not reached yet
+	blocked []bool                   // by chain: reserved for gangs before it
+	size    int32                    // members it is to have; 0 is the usual number
+	others  []bool                   // by chain: of a type that it must not have
+	by      model.Time               // latest start when its own booking is set aside; 0 for none
+	turn    int64                    // turn of its booking; 0 without one
+	turns   bool                     // it asks for its booked cells
+	late    model.Duration           // how much later than told these are free
 }
 
-// ending is when guaranteed work of a priority has left at the latest.
+// ending says when a guaranteed attempt has left its cells at the latest.
 type ending struct {
-	at     model.Time // forever when nothing says when
+	at     model.Time // forever if unknown
 	prio   cell.Priority
 	leaves int32
 }
 
-// passKey names an attempt to pass: equal shapes that must leave the same
-// bookings alone fare alike.
+// passKey is the key for failed tries: gangs of equal keys fare alike.
 type passKey struct {
-	shape string     // with the chains of types that it is not to have
-	mask  uint64     // of the bookings to leave alone
-	by    model.Time // when it must have its cells, 0 for no promise
-	limit bool       // it has one: who has none leaves chains to those for whom nothing can be booked
-	aside uint64     // bookings that hold no cells
-	size  int32      // as it is wished for
-	takes bool       // it may stop some behind it
+	shape string     // with the chains in asking.others
+	mask  uint64     // bit set of bookings that it must leave alone
+	by    model.Time // when its cells must be free; 0 without a booking
+	limit bool       // it has a time limit; without one, bookings.endless binds it
+	aside uint64     // bookings.aside
+	size  int32      // wished number of members
+	takes bool       // it may preempt its own priority
 }
 
 // book is a booking in force during one walk.
 type book struct {
 	ref    model.GangRef
 	prio   cell.Priority
-	start  model.Time // as it was told; 0: from now on, since nobody knows until when
-	first  model.Time // the earliest that was told
-	clear  model.Time // when its cells are free of all but those who came after it, not before first
-	free   model.Time // when its cells are free: later than told where somebody started slowly
-	end    model.Time // when it leaves them again
+	start  model.Time // start as told; 0: unknown, and the cells are kept from now on
+	first  model.Time // the earliest start that was told
+	clear  model.Time // when its cells would be free if no gang had passed it; at least first
+	free   model.Time // when its cells are free; later than start after slow starts
+	end    model.Time // when the gang has left them again; forever without a limit
 	turn   int64
-	since  model.Time // when it was booked
+	since  model.Time // when the booking was made
 	after  []model.JobID
 	leaves []cell.LeafID
 	set    cell.LeafSet
 	binds  []cell.Bind
 	chains []bool
 	pins   []cell.PinnedID
-	due    bool // its cells are free now: who is in the way should leave any moment
-	over   bool // its gang has started
-	ranked bool // the walk came to its gang: it stands before those that are still to come
-	kept   bool // it keeps its cells under easy as well, since it leaves chains to one before it
+	due    bool // told for now: what is still in the way should leave any moment
+	over   bool // it has ended
+	ranked bool // the walk came to its gang: it is before all that follow
+	kept   bool // it keeps its cells under easy as well; see ranked
 }
 
-// pinWait is a pinned cell with the job that waits for it; the gangs of one job do not hold each
-// other up.
+// pinWait is a pinned cell with the job that waits for it. Gangs of that job may still use it.
 type pinWait struct {
 	pin cell.PinnedID
 	by  model.JobID
 }
 
-// walker is one VC's walk.
+// walker is the walk of one VC.
 type walker struct {
 	s       *Pass
 	space   int32
-	blocked []model.JobID   // by chain: who waits for it first, 0 if nobody
-	pins    []pinWait       // pinned cells that someone earlier waits for
+	blocked []model.JobID   // by chain: the first job that waits for it and blocks; 0 if none
+	pins    []pinWait       // pinned cells that earlier gangs wait for
 	failed  map[string]bool // shapes that found nothing since capacity last grew
 	noes    place.Misses
-	freed   uint64       // of Dirty, when those were forgotten last
-	outlook *bookings    // what is booked; nil without backfill
-	sawIdle bool         // the policy read what is idle on nodes
-	moves   int          // gangs that were stopped to move
-	missed  []missed     // who found no cells, though enough leaves are free
-	passed  uint64       // when a gang that may stop others of its priority first missed; 0 is never
-	view    view         // what the policy sees of the priority that is walked
-	over    bool         // of it: nothing is left to those behind
-	waitOut []model.Wish // of gangs that were heard and wait for their next try
-	back    []comeback   // of one priority, as of an event
+	freed   uint64       // Dirty.Freed when failed was last cleared
+	outlook *bookings    // nil without backfill
+	sawIdle bool         // the policy read how many leaves are idle on nodes
+	moves   int          // gangs stopped to run elsewhere
+	missed  []missed     // found no cells, though enough leaves are free
+	passed  uint64       // Seq when a gang that may preempt its priority first missed; 0: none
+	view    view         // what the policy sees of the walked priority
+	over    bool         // the walked priority is done
+	waitOut []model.Wish // of gangs in back-off whose place is still to be kept
+	back    []comeback   // cache of comebacks for backFor, as of backAt
 	backAt  uint64
 	backFor cell.Priority
-	yield   func(model.Wish) bool // hear, made once
+	yield   func(model.Wish) bool // hear, bound once
 }
 
 // view is what the policy of one VC sees at one priority.
@@ -214,15 +213,15 @@ type view struct {
 	space int32
 	prio  cell.Priority
 	now   model.Time
-	all   bool    // for the order alone: nothing is passed over because it cannot start
-	w     *walker // whose walk it is, if it is one
+	all   bool    // for the order alone: includes gangs that cannot start
+	w     *walker // its walk; nil outside of one
 }
 
-// yielding is what one walk counted last, before so many events.
+// yielding caches the last result of Pass.yielding, which holds at seq.
 type yielding struct {
 	seq    uint64
 	prio   cell.Priority
-	due    bool // for a gang that is
+	due    bool // see Pass.yielding
 	leaves int64
 }
 

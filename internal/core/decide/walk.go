@@ -12,20 +12,20 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// shutIn notes what a walk left to those who come later.
+// shutIn notes whether a walk left nothing to gangs that arrive later.
 func (s *Pass) shutIn(w *walker) {
 	_, straight := s.Policies[w.space].(model.Straight)
 	s.Dirty.Exhausted[w.space] = index.Exhausted{Holds: straight && w.outlook == nil && w.allBlocked(0),
 		Turns: s.Dirty.Turns, Prio: w.view.prio}
 }
 
-// walk tries to place who waits with a guarantee: each VC's gangs in order of VC name, by priority
-// and then by the VC's policy.
+// walk tries to place the guaranteed gangs that wait: each VC's by priority and then in the
+// order of its policy, the VCs by name.
 //
-// It terminates: a gang is placed or promised cells, and an attempt stopped, at most once, and a
-// promise is taken back only for a higher priority or for cells that are free (measure.go). What it
-// leaves may serve a gang that was passed over: Decided then asks for another look at once, so that
-// one decision never places and preempts the same.
+// It terminates. A gang is placed or promised cells, and an attempt stopped, at most once. A
+// reservation is revoked only for a higher priority or for free cells (measure.go). If what it
+// leaves may serve a gang that was passed over, Decided asks for another look at once, so that
+// one decision never places and preempts the same attempt.
 func (s *Pass) walk() {
 	s.Charges.Movers = place.Nobody
 	clear(s.Charges.Had)
@@ -44,8 +44,8 @@ func (s *Pass) walk() {
 	s.fulfilAll()
 }
 
-// fulfilAll starts the gangs whose reserved cells have been left and that the
-// walk did not come to, because somebody blocks the way: a promise is kept.
+// fulfilAll starts the gangs whose reserved cells are free by now and that the walk did not
+// reach, because an earlier gang blocks: a reservation is kept.
 func (s *Pass) fulfilAll() {
 	if len(s.Promises) == 0 {
 		return
@@ -58,16 +58,16 @@ func (s *Pass) fulfilAll() {
 	}
 }
 
-// keepPromise starts a gang if its reserved cells have been left.
+// keepPromise starts a gang if its reserved cells are free by now.
 func (s *Pass) keepPromise(a *tables.Attempt) {
 	defer s.Blaming(a.ID.Job)
 	if s.fulfil(a) && s.Jobs[a.Job].Spec.Partial() {
-		s.LookAgain.By(s.Jobs[a.Job].Space) // members above its minimum may wait now whose turn is over
+		s.LookAgain.By(s.Jobs[a.Job].Space) // its members above the minimum wait from now on
 	}
 }
 
-// walkVC walks one VC. It may stop at a gang for which charges would move (place/charges.go), which
-// it returns: then it is walked again, from the start.
+// walkVC walks one VC. It may stop at a gang that needs charges moved (place/charges.go), which
+// it returns. The VC is then walked again from the start.
 func (s *Pass) walkVC(space int32) (at place.InTurn, stopped bool) {
 	s.Charges.Late, s.Charges.Walks, s.Charges.Tries = place.Everybody, s.Charges.Walks+1, 0
 	if len(s.Queues[space])+len(s.Lazy[space]) == 0 && !s.Dirty.Tuned[space] {
@@ -104,8 +104,8 @@ func (s *Pass) walkVC(space int32) (at place.InTurn, stopped bool) {
 	return at, false
 }
 
-// again reports whether another look is due: for who was held up by bookings before somebody was
-// placed, or for who was passed over, who may stop what started after it.
+// again reports whether another look is due: for gangs that were blocked until another was
+// placed, or for passed-over gangs that may preempt what started after them.
 func (w *walker) again() bool {
 	o := w.outlook
 	return w.passed > 0 && w.s.Seq > w.passed || o != nil && o.heldUp >= 0 && w.s.placedSince(o.heldUp)
@@ -127,7 +127,7 @@ func (w *walker) walk() {
 		}
 		w.outlook.revisit()
 		if w.again() {
-			return // who that is for comes first: it could stop whoever starts now
+			return // that look comes first: its gang might preempt what starts now
 		}
 		if goOn {
 			w.extras(prio)
@@ -136,7 +136,7 @@ func (w *walker) walk() {
 			return
 		}
 		if _, limits := s.Policies[space].(model.Restrainer); limits && s.placedSince(ranked) {
-			s.LookAgain.By(space) // a gang that was held at a limit may have what that changed
+			s.LookAgain.By(space) // a gang held at a limit may start now
 		}
 		if !goOn {
 			return
@@ -144,8 +144,8 @@ func (w *walker) walk() {
 	}
 }
 
-// forget forgets which shapes found nothing with a priority, unless those of lower ones
-// find the same: nothing was left since, and there was nobody below to make room.
+// forget clears the shapes that found nothing with a priority, unless lower priorities find the
+// same: no cells came free, and there was no lower priority to preempt.
 func (w *walker) forget(prio cell.Priority) {
 	s := w.s
 	_, patient := s.Policies[w.space].(model.Patient)
@@ -157,8 +157,7 @@ func (w *walker) forget(prio cell.Priority) {
 	w.freed = s.Dirty.Freed
 }
 
-// rank grants the wishes of one priority; it reports false when nothing is left
-// to those behind either.
+// rank grants the wishes of one priority. It reports false if nothing is left to lower ones.
 func (w *walker) rank(prio cell.Priority) bool {
 	w.view, w.over = view{s: w.s, space: w.space, prio: prio, now: w.s.Now, w: w}, false
 	if w.yield == nil {
@@ -172,9 +171,8 @@ func (w *walker) rank(prio cell.Priority) bool {
 	return !w.over
 }
 
-// hear grants one wish; false ends the priority. It is called as a loop's body
-// would be, which would have to be made anew for each walk. What is done about a wish
-// is not the policy's code.
+// hear grants one wish; false ends the priority. It is the body of the loop over the policy's
+// wishes, as a method so that no walk allocates it. A panic in it is not blamed on the policy.
 func (w *walker) hear(wish model.Wish) bool {
 	was := w.s.Ask(0)
 	if wish.Note != nil {
@@ -183,12 +181,12 @@ func (w *walker) hear(wish model.Wish) bool {
 	switch {
 	case wish.Gang.Job == 0:
 	case wish.Turns != nil || wish.Move || wish.Clear != nil || wish.Size != 0 && w.s.resizes(wish.Gang, wish.Size):
-		q := wish // which escapes, as the wish of most need not
+		q := wish // a copy escapes, so that other wishes need not
 		w.adjust(&q)
 	case w.reaches(wish.Gang):
 		w.holdPlaces()
 		w.comeFirst(w.view.prio, &wish.Gang, wish.Strict)
-		w.outlook.reach(wish.Gang, w.view.prio) // what is booked for it stood behind those
+		w.outlook.reach(wish.Gang, w.view.prio) // after comeFirst: its booking stood behind those gangs
 		if !w.s.IsPostponed() {
 			w.grant(wish)
 		}
@@ -199,8 +197,8 @@ func (w *walker) hear(wish model.Wish) bool {
 	return !w.over
 }
 
-// reaches reports whether something may be left to a gang, and notes when nothing is to
-// those behind it either.
+// reaches reports whether anything may be left to a gang, and notes when nothing is left to the
+// gangs behind it either.
 func (w *walker) reaches(ref model.GangRef) bool {
 	if w.outlook.deepEnough() {
 		w.over = true
@@ -211,11 +209,11 @@ func (w *walker) reaches(ref model.GangRef) bool {
 	}
 	w.outlook.reach(ref, w.view.prio)
 	w.over = !w.outlook.any()
-	return !w.over && w.outlook.find(ref) >= 0 // only what is booked for it can be left to a gang
+	return !w.over && w.outlook.find(ref) >= 0 // only booked cells can be left to a gang
 }
 
-// NextPriority returns the highest priority below p among those that wait for
-// cells or for an upgrade.
+// NextPriority returns the highest priority below p at which a gang of a VC waits for cells or
+// for an upgrade.
 func (s *Pass) NextPriority(space int32, p cell.Priority) (cell.Priority, bool) {
 	next, ok := cell.Opportunistic, false
 	for _, q := range [][]index.Queued{s.Queues[space], s.Lazy[space]} {
@@ -226,8 +224,8 @@ func (s *Pass) NextPriority(space int32, p cell.Priority) (cell.Priority, bool) 
 	return next, ok
 }
 
-// allBlocked reports whether nothing is left to a job; then, in a strict order,
-// nothing is left to those behind it either.
+// allBlocked reports whether all chains of the VC are blocked for a job. In a strict order they
+// are for all jobs behind it, too.
 func (w *walker) allBlocked(id model.JobID) bool {
 	sp := w.s.Cluster.Space(w.space)
 	for i := range sp.Roots {
@@ -305,7 +303,7 @@ func (w *walker) grant(wish model.Wish) {
 	}
 }
 
-// want is what a wish asks for its gang. Beside bookings its policy does not say where.
+// want returns what a wish asks for its gang. With bookings, the policy does not say where.
 func (w *walker) want(j *tables.Job, wish model.Wish, prefer cell.NodeSet) place.Want {
 	q := place.Want{J: j, G: wish.Gang.Gang, Prefer: prefer, Blocked: w.blockedWish(wish), Size: wish.Size}
 	if w.outlook == nil {
@@ -314,7 +312,7 @@ func (w *walker) want(j *tables.Job, wish model.Wish, prefer cell.NodeSet) place
 	return q
 }
 
-// passes notes that a gang found nothing of a job of which others run.
+// passes notes a job of which one gang found nothing and another runs.
 func (w *walker) passes(j *tables.Job) {
 	runs := func(g tables.Gang) bool { return g.Attempt != tables.None }
 	if len(j.Gangs) > 1 && slices.ContainsFunc(j.Gangs, runs) && !slices.Contains(w.s.PartlyPlaced, j.ID) {
@@ -322,8 +320,8 @@ func (w *walker) passes(j *tables.Job) {
 	}
 }
 
-// block makes those behind a gang wait for the chains it could use, unless what
-// it waits for is not in the hands of those before or behind it.
+// block makes the gangs behind one wait for the chains that it could use, unless it waits for
+// something that no gang holds.
 func (w *walker) block(q place.Want) {
 	if w.s.Outside(q) {
 		return
@@ -342,10 +340,10 @@ func (w *walker) block(q place.Want) {
 	}
 }
 
-// blockedFor returns the chains that a job must leave to others: the gangs of one
-// job do not hold each other up.
+// blockedFor returns the chains that are blocked for a job. Gangs of one job do not block each
+// other.
 func (w *walker) blockedFor(id model.JobID) []bool {
-	var out []bool // none is what most have
+	var out []bool // for most jobs there are none
 	for i, by := range w.blocked {
 		if by == 0 || by == id {
 			continue
@@ -358,13 +356,13 @@ func (w *walker) blockedFor(id model.JobID) []bool {
 	return out
 }
 
-// blockedWish returns the chains that a wish must leave alone: those that its job
-// must leave to others, and all but those of the type that it names.
+// blockedWish returns the chains that a wish must not use: those blocked for its job, and all
+// of other types than the one it names.
 func (w *walker) blockedWish(wish model.Wish) []bool {
 	return eitherOf(w.blockedFor(wish.Gang.Job), w.s.typesBut(wish.SKU))
 }
 
-// typesBut names the chains of all types but one; nil for "".
+// typesBut returns the chains of all types but one; nil for "".
 func (s *Pass) typesBut(sku cell.TypeName) []bool {
 	if sku == "" {
 		return nil
@@ -377,7 +375,7 @@ func (s *Pass) typesBut(sku cell.TypeName) []bool {
 	return out
 }
 
-// eitherOf names the chains that one of two sets names; nil names none.
+// eitherOf returns the union of two sets of chains; nil is empty.
 func eitherOf(a, b []bool) []bool {
 	if a == nil || b == nil {
 		return append(a, b...)
@@ -388,7 +386,7 @@ func eitherOf(a, b []bool) []bool {
 	return a
 }
 
-// fails remembers a shape that found nothing.
+// fails notes a shape that found nothing.
 func (w *walker) fails(shape string) {
 	if w.failed == nil {
 		w.failed = map[string]bool{}
@@ -396,8 +394,7 @@ func (w *walker) fails(shape string) {
 	w.failed[shape] = true
 }
 
-// pinBlocked reports whether a gang wants a pinned cell that someone earlier
-// waits for.
+// pinBlocked reports whether a gang wants a pinned cell that an earlier job waits for.
 func (w *walker) pinBlocked(id model.JobID, g *tables.Gang) bool {
 	for _, m := range g.Shape.Members {
 		if m.Pinned != "" && slices.ContainsFunc(w.pins, func(p pinWait) bool {
@@ -423,8 +420,8 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 		}
 		s.emit(model.Unreserved{Attempt: s.Attempts[slot].ID, Reason: why})
 	}
-	// What the lazy give back may serve those who were promised cells, and other VCs,
-	// which were walked before: these may stop the lazy now.
+	// The preassigned cells that are given up may serve gangs with reservations, and VCs that
+	// were walked before: these may preempt the demoted gangs now.
 	s.LookAgain.All = s.LookAgain.All || len(p.Lazies)+len(p.Cleared) > 0 ||
 		bindsIll(s.Cluster, j.Space, p.Placement.Binds)
 	var cleared []model.AttemptID
@@ -435,12 +432,12 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 	}
 	lazies := slices.Concat(p.Lazies, p.Cleared)
 	for _, alloc := range lazies {
-		if !slices.Contains(lazies, s.Tied(alloc)) { // else with its minimum
+		if !slices.Contains(lazies, s.Tied(alloc)) { // else it is demoted with its minimum
 			s.makeLazy(s.Holder(alloc), id, p.Over)
 		}
 	}
 	if s.shiftCharges(p.Shift); len(p.Shift.Spared) > 0 {
-		s.LookAgain.All = true // for others, who found nothing, they may lie better as well
+		s.LookAgain.All = true // the charges may be better placed for other gangs, too
 	}
 	if g == 0 && !later {
 		w.J = s.Find(id.Job)
@@ -462,23 +459,23 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 		}
 	}
 	if p.Over || s.Tallies[j.Space].Partials > 0 {
-		s.LookAgain.By(j.Space) // what the victims leave over may serve a gang that could not have stopped them
+		s.LookAgain.By(j.Space) // leftover cells may serve a gang that could not preempt the victims
 	}
 	slices.SortFunc(victims, model.CompareAttempts)
 	s.emit(model.Reserved{Attempt: id, Placement: p.Placement, Victims: victims})
 	s.stopAll(victims, id)
-	s.stopAll(cleared, id) // those that are victims, too, were stopped
+	s.stopAll(cleared, id) // those that are victims as well are stopped already
 }
 
-// bindsIll reports whether bad hardware is bound anew: so much more of what is healthy is left
-// for other VCs, which may have been walked before.
+// bindsIll reports whether a plan binds a cell with bad hardware anew. That leaves more healthy
+// cells to other VCs, which may have been walked before.
 func bindsIll(c *cell.Cluster, space int32, binds []cell.Bind) bool {
 	return slices.ContainsFunc(binds, func(b cell.Bind) bool {
 		return c.Ill(b.Cell) > 0 && c.Space(cmp.Or(b.Space, space)).Roots[b.Root].Cell == cell.None
 	})
 }
 
-// stopAll stops attempts for another.
+// stopAll preempts attempts for another.
 func (s *Pass) stopAll(all []model.AttemptID, by model.AttemptID) {
 	for _, v := range all {
 		s.stopAttempt(s.Live(v), model.EndPreempted, &by)
@@ -495,8 +492,9 @@ func (s *Pass) ViewAll(space int32, prio cell.Priority) model.View {
 	return view{s: s, space: space, prio: prio, now: s.Now, all: true}
 }
 
-// walkPostponed walks the VCs that stopped at somebody for whom charges would move, the first of
-// these first: it may move them, with all of its VC who stand before those of others.
+// walkPostponed walks the VCs that stopped at a gang that needs charges moved, in the run order
+// of those gangs. Gangs of a VC may move charges if they stand before the first such gang of
+// the others.
 func (s *Pass) walkPostponed(late []place.Postponed) {
 	defer func() { s.Charges.Movers = place.Everybody }()
 	for n := 0; len(late) > 0; n++ {
@@ -516,8 +514,8 @@ func (s *Pass) walkPostponed(late []place.Postponed) {
 	}
 }
 
-// remember writes a policy's note down, unless that is what it noted last. It is
-// no change for those who wait.
+// remember journals a policy's note unless it is unchanged. A note alone is no reason for
+// another look.
 func (w *walker) remember(n *model.Note) {
 	s := w.s
 	vc := s.Cluster.Space(w.space).Name
