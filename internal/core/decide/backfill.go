@@ -9,26 +9,26 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Backfill, as docs/backfill.md describes it. Bookings stand in the order in which they were made
-// (Booked.Turn), and a later one gives way. A limit counts from the start of the tasks, which takes
-// a while, so times move: what passes a booking must be gone when its cells would be free if none
-// had passed it (book.clear), however much later those that did have made it. So they delay it by
-// one slow start at most, not by one after another. What a booking keeps is kept by excluding its
-// leaves from the searches of others (Request.Keep) and by holding its preassigned cells bound
-// meanwhile (Cluster.Hold).
+// Backfill, see docs/backfill.md. Bookings stand in the order in which they were made
+// (Booked.Turn); later ones give way. Time limits count from the start of the tasks, which
+// takes a while, so the times of bookings slip. A gang that passes a booking must be gone when
+// the booked cells would be free if no gang had passed (book.clear), however late earlier ones
+// made it. So all of them together delay it by at most one slow start. The leaves of a booking
+// are excluded from the searches of other gangs (Request.Keep), and its preassigned cells are
+// held bound meanwhile (Cluster.Hold).
 
-// A booking is what Booked promises to a waiting gang: that its cells are free at
-// a time, or when certain jobs have ended. It is part of the state, so a promise
-// survives a restart and everybody can read it; the walk keeps it (backfill.go).
+// A booking promises a waiting gang that its cells are free at a time, or when certain jobs
+// have ended (the event Booked). It is part of the state: it survives a restart and all users
+// can read it. The walk keeps it.
 
-// The bounds of the walk; docs/backfill.md prints them.
+// The bounds of backfill, listed in docs/backfill.md.
 const (
 	maxBookings = 32           // bookings of one VC
-	maxNoted    = 64           // bookings, with those that are over, of one walk
+	maxNoted    = 64           // bookings of one walk, with those that have ended
 	maxPassing  = 512          // gangs that one walk tries behind the first that waits
 	maxInstants = 64           // times tried for one gang beside other bookings
 	maxEarlier  = 8            // times tried to move a conservative booking forward
-	maxUntold   = model.Minute // how much later than told a booking may be until it is told anew
+	maxUntold   = model.Minute // how late a booking may be before users are told a new time
 )
 
 const (
@@ -36,7 +36,7 @@ const (
 	lostItsCells = "what it was booked for is no longer to be had"
 )
 
-// late is how much later than told its cells are free.
+// late is how much later than told the cells are free.
 func (b *book) late() model.Duration {
 	if b.start == 0 {
 		return 0
@@ -44,15 +44,15 @@ func (b *book) late() model.Duration {
 	return model.Duration(max(b.free-b.start, 0))
 }
 
-// timed reports whether it is known when the cells are free.
+// timed reports whether the booking has a start time.
 func (b *book) timed() bool { return len(b.after) == 0 }
 
-// Books reports whether a VC books cells for gangs that wait.
+// Books reports whether a VC books cells for waiting gangs.
 func Books(c *model.VCConfig) bool {
 	return c.Backfill == model.ModeEasy || c.Backfill == model.ModeConserve
 }
 
-// newOutlook returns nil for a VC that does not backfill.
+// newOutlook returns nil for a VC without backfill.
 func (s *Pass) newOutlook(space int32, w *walker) *bookings {
 	c := model.OfVC(s.Config, s.Cluster.Space(space).Name)
 	if !Books(c) || len(s.Queues[space]) == 0 {
@@ -68,11 +68,11 @@ func (s *Pass) newOutlook(space int32, w *walker) *bookings {
 	return o
 }
 
-// deepEnough ends the walk of a VC: far behind, nobody is tried.
+// deepEnough reports whether enough gangs were tried behind the first that waits.
 func (o *bookings) deepEnough() bool { return o != nil && o.waiting >= maxPassing }
 
-// backfill tries to start a gang beside the bookings of others, and books it when
-// that fails and it is its turn to be booked.
+// backfill tries to start a gang beside the bookings of others, and else books it if it may be
+// booked.
 func (w *walker) backfill(j *tables.Job, g int32, wish model.Wish) {
 	o := w.outlook
 	o.heard = heard{}
@@ -96,7 +96,7 @@ func (w *walker) backfill(j *tables.Job, g int32, wish model.Wish) {
 	o.turn(a)
 }
 
-// tries tries to start a gang, at last at the expense of its own priority.
+// tries tries to start a gang, in the end by preempting its own priority.
 func (o *bookings) tries(a asking, wish model.Wish) bool {
 	if o.startWhole(a) || o.start(a) {
 		return true
@@ -115,8 +115,7 @@ func (o *bookings) tries(a asking, wish model.Wish) bool {
 	return ok
 }
 
-// start starts a gang, or reserves cells for it, where it passes the bookings of
-// others.
+// start starts a gang, or reserves cells for it, if it delays no booking that it must not pass.
 func (o *bookings) start(a asking) bool {
 	defer o.s.Blaming(a.ref.Job)
 	p, ok := o.passing(a)
@@ -133,15 +132,15 @@ func (o *bookings) carryOut(a asking, p place.Plan) {
 	o.release()
 	o.s.carryOut(place.Want{J: a.j, G: a.g, Size: a.size}, p)
 	if len(p.Revoked)+len(p.Lazies)+len(p.Cleared) > 0 {
-		clear(o.failed) // more was given back than it takes, perhaps
+		clear(o.failed) // perhaps more came free than it takes
 	}
 	if p.Disturbs() {
-		clear(o.crowded) // or will be
+		clear(o.crowded) // or more will come free
 	}
 	o.started(a)
 }
 
-// started ends the booking of a gang that got cells, and those that it passed.
+// started ends the booking of a gang that got cells, and the bookings whose cells it took.
 func (o *bookings) started(a asking) {
 	left := o.find(a.ref)
 	o.forget(a.ref)
@@ -153,18 +152,18 @@ func (o *bookings) started(a asking) {
 	}
 	o.again()
 	for _, i := range passed {
-		if o.books[i].over { // its cells are bound elsewhere now
+		if o.books[i].over { // its cells can no longer be held
 			o.displaced = append(o.displaced, o.books[i].ref)
 		}
 	}
 	o.displace(a)
 	if left >= 0 && (o.books[left].free > o.s.Now || slices.ContainsFunc(o.books[left].leaves, o.unused)) {
-		o.forward() // it has its cells sooner, or others, than was foreseen: the next may have theirs sooner
+		o.forward() // it did not use its booked cells as foreseen: later bookings may move forward
 	}
 }
 
-// displace ends the bookings behind a gang that may stop others of its priority,
-// where it took their cells: they are booked anew at their turn, as if they came then.
+// displace ends the bookings that a gang passed and whose cells it took. They are booked anew
+// at their turn, as if they came then.
 func (o *bookings) displace(a asking) {
 	for i := range o.books {
 		if b := &o.books[i]; o.passes(a, i) && !o.obtainable(o.asking(o.s.Find(b.ref.Job), b.ref.Gang), b) {
@@ -175,9 +174,9 @@ func (o *bookings) displace(a asking) {
 	o.rehold()
 }
 
-// passes reports whether a booking is no obstacle to a gang of its priority that
-// may stop those behind it: a rank is one for gangs that run and gangs that are
-// booked, or it would stop at the next look whom it lets start at this.
+// passes reports whether a booking is no obstacle to a gang that may preempt its own priority:
+// the booked gang is behind it. Booked and running gangs share one order: otherwise a gang
+// started now could be preempted at the next look.
 func (o *bookings) passes(a asking, i int) bool {
 	b := &o.books[i]
 	if !a.over || b.over || b.ranked || b.prio != a.prio || b.ref == a.ref {
@@ -198,8 +197,8 @@ func (o *bookings) passes(a asking, i int) bool {
 	return o.heard.behind>>i&1 != 0
 }
 
-// revisit tries those again that found nothing before a booking moved. Each round
-// but the last places somebody, and none makes a booking, so it ends.
+// revisit retries the gangs that found nothing before a booking changed. Each round but the
+// last starts a gang and none makes a booking, so it ends.
 func (o *bookings) revisit() {
 	for again := o != nil; again; {
 		again = false
@@ -217,8 +216,9 @@ func (o *bookings) revisit() {
 // any reports whether a booking is in force.
 func (o *bookings) any() bool { return o != nil && o.live() > 0 }
 
-// blockedFor returns the chains that a gang must leave to one before it. Who is booked has what he
-// was promised, and leaves the other chains to those who waited before that.
+// blockedFor returns the chains that a gang must leave to gangs before it. A booked gang keeps
+// the chains of its booked cells, and leaves others only to jobs submitted before its booking
+// was made.
 func (o *bookings) blockedFor(a asking) []bool {
 	blocked := o.w.blockedFor(a.j.ID)
 	if i := o.find(a.ref); i >= 0 {
@@ -243,14 +243,15 @@ func (o *bookings) lies(b *book, chain int16) bool {
 	return slices.ContainsFunc(b.leaves, func(l cell.LeafID) bool { return f.Cells[f.Leaves[l]].Chain == chain })
 }
 
-// precededBy reports whether a job waited before a booking was made.
+// precededBy reports whether a job was submitted before a booking was made.
 func (o *bookings) precededBy(b *book, id model.JobID) bool {
 	j := o.s.Find(id)
 	return j != nil && j.Submitted <= b.since
 }
 
-// keepToType says which chains a gang must leave alone: those of others, and where it is to
-// have one type those of all others. What was booked for it before may be of these.
+// keepToType sets the chains that a gang must leave alone: those of gangs before it and, if it
+// is to have one type, those of all others. Then its booking, if any, ends: it may be of
+// another type.
 func (o *bookings) keepToType(a *asking, sku cell.TypeName) {
 	a.others = o.s.typesBut(sku)
 	if a.j.Spec.Gangs[a.g].Extra {
@@ -263,10 +264,9 @@ func (o *bookings) keepToType(a *asking, sku cell.TypeName) {
 	a.blocked = eitherOf(o.blockedFor(*a), a.others)
 }
 
-// turn is a gang's that found nothing: it keeps its booking, gets one, or waits
-// without, as one does that is to have one type only: a booking is made before its policy
-// says which. When nothing can be booked although it is first, those behind it wait
-// as they do without backfill.
+// turn handles a gang that found nothing: it keeps its booking, gets one, or waits without. A
+// gang that must have one type is not booked, since its policy names the type only at its turn.
+// If nothing can be booked for the first gang, it blocks those behind it as without backfill.
 func (o *bookings) turn(a asking) {
 	if a.j.Spec.Gangs[a.g].Extra || a.others != nil {
 		return
@@ -292,36 +292,38 @@ func (o *bookings) turn(a asking) {
 	case ok && o.add(o.ranked(b, a)):
 		o.displace(a)
 		return
-	case ok, !behind: // or it has to be bound in another order than bookings are
+	case ok, !behind: // or its cells cannot be held beside the bookings
 		o.w.block(place.Want{J: a.j, G: a.g, Prefer: o.prefer})
 	default:
 		o.crowd(a)
 	}
-	if o.heldUp < 0 { // once others were placed another gang may be first, so that is looked at again
+	if o.heldUp < 0 { // another gang may be first once others were placed
 		o.heldUp = len(o.s.Out)
 	}
 }
 
-// ranked is a booking of a gang to which the walk has come.
+// ranked marks a booking made at its gang's turn. If chains were blocked then, it keeps its
+// cells even under easy.
 func (o *bookings) ranked(b book, a asking) book {
 	b.ranked, b.kept = true, slices.Contains(a.blocked, true)
 	return b
 }
 
-// leads reports whether a gang stands before all others of its priority that wait, though under
-// easy one that came behind it is booked: nothing could be booked for the first.
+// leads reports whether a gang is the first of its priority to find nothing, but under easy a
+// later gang is booked, since nothing could be booked for this one before.
 func (o *bookings) leads(a asking) bool {
 	return o.easy && len(o.passed) == 1 && slices.ContainsFunc(o.books, func(b book) bool {
 		return !b.over && !b.ranked && b.prio == a.prio && o.precededBy(&b, a.j.ID)
 	})
 }
 
-// crowd notes that nothing can be booked for a gang beside the bookings of others, which have no
-// end: those without a limit behind it would only be more of these. Who has one is gone before
-// they begin, or starts where it does not matter to them.
+// crowd notes that nothing can be booked for a gang beside the bookings of others, which have
+// no end. Gangs without a limit must then not pass it: each would be one more such booking. A
+// gang with a limit may, since it is gone before those bookings begin or uses none of their
+// cells.
 func (o *bookings) crowd(a asking) {
 	if !a.alone() {
-		o.crowded[a.j.Gangs[a.g].Shape.Text] = a.length // the bookings that come only make it more so
+		o.crowded[a.j.Gangs[a.g].Shape.Text] = a.length // later bookings only make it harder
 	}
 	chains, _ := o.s.Wants(a.j, a.g)
 	for ci, could := range chains {
@@ -331,17 +333,18 @@ func (o *bookings) crowd(a asking) {
 	}
 }
 
-// isCrowded reports whether a gang fares as one did that is gone as soon, or sooner.
+// isCrowded reports whether nothing can be booked for a gang since that was so for one of its
+// shape that is gone as soon, or sooner.
 func (o *bookings) isCrowded(a asking) bool {
 	least, found := o.crowded[a.j.Gangs[a.g].Shape.Text]
 	return found && !a.alone() && (a.length == 0 || least != 0 && least <= a.length)
 }
 
-// alone reports whether no other gang of its shape need fare as it does.
+// alone reports whether its failure says nothing of other gangs of its shape.
 func (a asking) alone() bool { return a.over || a.j.Gangs[a.g].Avoids() }
 
-// entitled reports whether a gang may have a booking: under easy the first for
-// some chain or pinned cell that it could use, under conservative everybody.
+// entitled reports whether a gang may have a booking. Under conservative every gang may; under
+// easy only the first for some chain or pinned cell that it could use.
 func (o *bookings) entitled(a asking) bool {
 	if o.live() >= maxBookings || len(o.books) >= maxNoted {
 		return false
@@ -378,10 +381,10 @@ func (o *bookings) live() int {
 	return n
 }
 
-// add puts a booking in force; it reports false when its cells cannot be held.
+// add puts a booking in force. It reports false if its cells cannot be held.
 func (o *bookings) add(b book) bool {
 	if len(o.books) == maxNoted {
-		return false // mask has no bit for more
+		return false // a mask has no bit for more
 	}
 	held, ok := o.s.Cluster.Hold(o.space, b.binds)
 	if ok {
@@ -416,7 +419,7 @@ func (o *bookings) reach(ref model.GangRef, p cell.Priority) {
 	}
 }
 
-// improve starts a gang that waits for victims, as State.improve does.
+// improve is Pass.improve beside the bookings of others.
 func (o *bookings) improve(a asking) {
 	s := o.s
 	at := &s.Attempts[a.j.Gangs[a.g].Attempt]
@@ -437,14 +440,14 @@ func (o *bookings) improve(a asking) {
 	}
 }
 
-// release gives back what is held. Events are only emitted without it: applied
-// again, they find the cells as they were.
+// release gives the held cells back. Events are emitted only then: a replay applies them to
+// cells that are not held.
 func (o *bookings) release() {
 	o.s.Cluster.Unhold(o.space, o.held)
 	o.held = nil
 }
 
-// again holds the cells of all bookings, after cells changed hands.
+// again holds the cells of all bookings, and ends those whose cells cannot be held any more.
 func (o *bookings) again() {
 	o.moved = true
 	for i := range o.books {
@@ -461,7 +464,7 @@ func (o *bookings) again() {
 	}
 }
 
-// rehold holds what the bookings in force need, and nothing else.
+// rehold holds exactly the cells of the bookings in force.
 func (o *bookings) rehold() {
 	moved := o.moved
 	o.release()
@@ -469,7 +472,7 @@ func (o *bookings) rehold() {
 	o.moved = moved
 }
 
-// leave gives the held cells back, of a walk that is made again.
+// leave gives the held cells back when the walk will be made again.
 func (o *bookings) leave() {
 	if o != nil {
 		o.release()
@@ -496,13 +499,13 @@ func (o *bookings) close() {
 	o.release()
 }
 
-// journal emits a booking that is not what was said before.
+// journal emits a booking that differs from what was journaled before.
 func (o *bookings) journal(b *book) {
 	defer o.s.Blaming(b.ref.Job)
 	j := o.s.Find(b.ref.Job)
 	g := &j.Gangs[b.ref.Gang]
 	if g.Attempt != tables.None || b.free == o.s.Now {
-		return // it has its cells, or its turn did not come
+		return // it has its cells, or the walk did not reach it
 	}
 	e := model.Booked{Job: b.ref.Job, Gang: b.ref.Gang, Start: b.start, After: b.after, Turn: b.turn, Since: b.since}
 	if b.first != b.start {
@@ -518,9 +521,9 @@ func (o *bookings) journal(b *book) {
 	o.s.emit(e)
 }
 
-// heldBack ends the bookings of gangs of a priority that their policy does not ask for, and
-// cannot say when it will: else whoever is to start before them waits for them, and they
-// for that.
+// heldBack ends the bookings of gangs that their policy holds back without a known end.
+// Otherwise a gang that is to start first could wait for such a booking, and the booked gang
+// for that one.
 func (o *bookings) heldBack() {
 	if o == nil {
 		return
@@ -543,9 +546,9 @@ func (o *bookings) heldBack() {
 	}
 }
 
-// elsewhere is a search for a gang without the cells that its own booking binds, and those that
-// bookings do that it passes: where its VC has cells smaller than a node, or is part of another,
-// they may keep it from others that are free by now.
+// elsewhere searches for a gang without holding the cells of its own booking and of those that
+// it passes. Where the VC has parts of nodes, or is part of another, those held cells may be
+// what keeps free ones from it.
 func (o *bookings) elsewhere(a asking, find func(asking) (place.Plan, bool)) (p place.Plan, ok bool) {
 	for i := range o.books {
 		b := &o.books[i]
@@ -554,7 +557,7 @@ func (o *bookings) elsewhere(a asking, find func(asking) (place.Plan, bool)) (p 
 			continue
 		}
 		if own {
-			a.by = b.free // it is not to wait for who leaves later
+			a.by = b.free // it must not wait for attempts that leave later
 		}
 		o.aside |= 1 << i
 	}
@@ -566,5 +569,5 @@ func (o *bookings) elsewhere(a asking, find func(asking) (place.Plan, bool)) (p 
 	if o.aside = 0; !ok {
 		o.rehold()
 	}
-	return p, ok // whoever starts it ends its booking, and those that it passes, and says so
+	return p, ok // carryOut ends these bookings, and holds the others
 }

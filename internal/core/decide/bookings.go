@@ -12,9 +12,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// overBy returns when an attempt has left its cells at the latest: its limit,
-// which is enforced, or the stop that it was told, and the grace after it.
-// Nothing else bounds it.
+// overBy returns when an attempt has left its cells at the latest: its limit or the stop that
+// it was told, plus its grace. Both are enforced; nothing else bounds it.
 func (s *Pass) overBy(a *tables.Attempt) (model.Time, bool) {
 	spec := s.Jobs[a.Job].Spec
 	switch {
@@ -31,22 +30,22 @@ func (s *Pass) overBy(a *tables.Attempt) (model.Time, bool) {
 	}
 	if a.State == model.AttemptReserving {
 		begin = begin.Add(s.longestGrace(tables.RareOf(a.Rare).Victims))
-		switch late := s.Now - begin; { // they take their time to leave
-		case late > model.Time(maxUntold): // another instant once a minute, not each time
+		switch late := s.Now - begin; { // its victims are late
+		case late > model.Time(maxUntold): // in whole minutes, so that the instant changes rarely
 			begin += (late + model.Time(maxUntold) - 1) / model.Time(maxUntold) * model.Time(maxUntold)
 		case late > 0:
 			begin = s.Now
 		}
 	}
 	end := begin.Add(model.Duration(model.Time(spec.TimeLimit).Add(spec.Grace)))
-	if a.Started == 0 && end <= s.Now { // it takes its time to start: nobody leaves before he came
-		step := max(end-begin, model.Time(maxUntold)) // or a short limit would be another instant all the time
+	if a.Started == 0 && end <= s.Now { // it is slow to start, and cannot leave before
+		step := max(end-begin, model.Time(maxUntold)) // else the instant changes often with a short limit
 		end += (1 + (s.Now-end)/step) * step
 	}
 	return end, true
 }
 
-// LeftBy is the same of an attempt with all that share its leaves.
+// LeftBy is overBy for all members of an attempt's allocation.
 func (s *Pass) LeftBy(a *tables.Attempt) (model.Time, bool) {
 	last, known := s.overBy(a)
 	for at := s.First(a); known && s.Shared(a) && at != tables.None; at = s.Attempts[at].Mate {
@@ -57,7 +56,7 @@ func (s *Pass) LeftBy(a *tables.Attempt) (model.Time, bool) {
 	return last, known
 }
 
-// longestGrace is how long it takes attempts to leave that were told to.
+// longestGrace is the longest grace of some attempts.
 func (s *Pass) longestGrace(ids []model.AttemptID) model.Duration {
 	var most model.Duration
 	for _, id := range ids {
@@ -68,12 +67,12 @@ func (s *Pass) longestGrace(ids []model.AttemptID) model.Duration {
 	return most
 }
 
-// clears reports whether a holder is out of a gang's way at a time.
+// clears reports whether a holder is out of a gang's way at a time: it is preemptible or gone.
 func (o *bookings) clears(a asking, id cell.AllocID, t model.Time) bool {
 	return o.yields(a, id) || o.gone(id, t)
 }
 
-// yields reports whether a holder would be lifted for a gang.
+// yields reports whether a holder would be preempted for a gang.
 func (o *bookings) yields(a asking, id cell.AllocID) bool {
 	al := o.s.Cluster.Alloc(id)
 	if o.s.Stuck(id) {
@@ -82,7 +81,7 @@ func (o *bookings) yields(a asking, id cell.AllocID) bool {
 	return al.Opportunistic() || al.Space == o.space && al.Priority < a.prio
 }
 
-// unlimited returns the jobs in the way on some leaves that declare no limit.
+// unlimited returns the jobs without a time limit that a gang must wait for on some leaves.
 func (o *bookings) unlimited(a asking, leaves []cell.LeafID) []model.JobID {
 	var out []model.JobID
 	for _, l := range leaves {
@@ -100,8 +99,8 @@ func (o *bookings) unlimited(a asking, leaves []cell.LeafID) []model.JobID {
 	return out
 }
 
-// search books a gang from a time on: for the first instant at which it fits, or
-// behind jobs without a limit. behind says that only other bookings are in the way.
+// search books a gang from a time on: for the first instant at which it fits, or behind jobs
+// without a limit. behind says, on failure, that only other bookings are in the way.
 func (o *bookings) search(a asking, from model.Time) (b book, behind, ok bool) {
 	defer o.s.Blaming(a.ref.Job)
 	if t, res, ok := o.earliest(a, o.instants(a, from)); ok {
@@ -109,7 +108,7 @@ func (o *bookings) search(a asking, from model.Time) (b book, behind, ok bool) {
 	}
 	res, ok := o.leastAhead(a, o.kept(a, 0, forever))
 	if !ok {
-		o.release() // lest those who are booked are in the way, and wait for it themselves
+		o.release() // without the bookings: booked gangs must not block this one and wait for it
 		_, behind = o.leastAhead(a, nil)
 		o.again()
 		return book{}, behind, false
@@ -119,8 +118,8 @@ func (o *bookings) search(a asking, from model.Time) (b book, behind, ok bool) {
 	return b, true, len(b.after) > 0
 }
 
-// instants returns when cells become free for a gang, in order: the ends of
-// guaranteed work and of other bookings; also `from` when that is now.
+// instants returns when cells become free for a gang, in order: the ends of guaranteed work and
+// of other bookings, and from if that is now.
 func (o *bookings) instants(a asking, from model.Time) []model.Time {
 	o.read()
 	var out []model.Time
@@ -141,7 +140,7 @@ func (o *bookings) instants(a asking, from model.Time) []model.Time {
 	return slices.Compact(out)
 }
 
-// read collects what the searches share, once for as long as nothing moves.
+// read collects what searches share, unless it is still valid.
 func (o *bookings) read() {
 	if !o.moved {
 		return
@@ -165,7 +164,7 @@ func (o *bookings) read() {
 		e := ending{o.over[i], al.Priority, o.s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves}
 		switch {
 		case al.Promised:
-			e.leaves = 0 // its victims hold them, or nobody
+			e.leaves = 0 // its leaves are free, or counted with its victims
 		case a.Orphaned:
 			e.leaves = int32(len(state.LeavesOf(&al.Placement)))
 		}
@@ -182,9 +181,8 @@ func (o *bookings) gone(id cell.AllocID, t model.Time) bool {
 	return o.over[o.s.ByAlloc[id]] <= t
 }
 
-// roomy reports whether the VC has as many leaves as a gang needs, of whatever
-// shape, at a time when it must keep some for others: it costs little to know
-// that it has not.
+// roomy reports whether the VC has as many leaves as a gang needs at a time, of whatever shape
+// and without those in keep. It is a cheap test that rules out most searches.
 func (o *bookings) roomy(a asking, t model.Time, keep cell.LeafSet) bool {
 	o.read()
 	room := o.size
@@ -202,9 +200,8 @@ func (o *bookings) roomy(a asking, t model.Time, keep cell.LeafSet) bool {
 	return room >= a.j.Gangs[a.g].Leaves
 }
 
-// earliest returns the first instant at which a gang fits. With nothing booked
-// for others more is free the later it is, and it halves; else it tries one after
-// the other, the first maxInstants and the last.
+// earliest returns the first instant at which a gang fits. Without other bookings ever more
+// comes free, so it bisects. With them it tries the first maxInstants in turn, and the last.
 func (o *bookings) earliest(a asking, times []model.Time) (model.Time, cell.Result, bool) {
 	if o.mask(a, 0, forever) != 0 {
 		if n := len(times); n > maxInstants {
@@ -237,8 +234,8 @@ func (o *bookings) earliest(a asking, times []model.Time) (model.Time, cell.Resu
 	return times[i], res, ok
 }
 
-// fits asks the cells for a placement at a time: who has left by then is gone,
-// and what is booked for others then, or is in extra, is not to be had.
+// fits searches a placement at a time: attempts that have left by then are gone, and leaves
+// that are booked for others then, or are in extra, are excluded.
 func (o *bookings) fits(a asking, t model.Time, extra cell.LeafSet) (cell.Result, bool) {
 	keep := o.kept(a, t, a.until(t))
 	if !o.roomy(a, t, keep) {
@@ -250,8 +247,8 @@ func (o *bookings) fits(a asking, t model.Time, extra cell.LeafSet) (cell.Result
 	return o.placeLater(a, &r)
 }
 
-// leaving returns the leaves of those who were told to stop and may still be
-// there at a time.
+// leaving returns the leaves of attempts that were told to stop and may still be there at a
+// time.
 func (o *bookings) leaving(t model.Time) cell.LeafSet {
 	o.read()
 	var set cell.LeafSet
@@ -267,8 +264,8 @@ func (o *bookings) leaving(t model.Time) cell.LeafSet {
 	return set
 }
 
-// placeLater also leaves promises out of the picture whose holders are gone by
-// then, or of a lower priority, so that they would be taken back.
+// placeLater places a request as if reservations did not exist whose gangs are gone by then, or
+// that would be revoked for their lower priority.
 func (o *bookings) placeLater(a asking, r *cell.Request) (cell.Result, bool) {
 	if len(o.s.Promises) == 0 {
 		return o.s.Cluster.Place(r)
@@ -282,8 +279,8 @@ func (o *bookings) placeLater(a asking, r *cell.Request) (cell.Result, bool) {
 	return o.s.Cluster.PlaceLater(r, past)
 }
 
-// timedBook books what was found at a time. Among what would do it takes leaves
-// that are in use now: the idle ones can serve others in the meantime.
+// timedBook books the placement found for a time. Among equal leaves it takes those in use
+// until then, so that idle ones serve other gangs meanwhile.
 func (o *bookings) timedBook(a asking, t model.Time, res cell.Result) book {
 	if t > o.s.Now {
 		if busy, ok := o.fits(a, t, o.idle); ok {
@@ -295,7 +292,7 @@ func (o *bookings) timedBook(a asking, t model.Time, res cell.Result) book {
 			func(l cell.LeafID) model.Time { return o.busyUntil(a, l) })
 	}
 	b := o.newBook(a, t, state.LeavesOf(&res.Placement), res.Placement.Binds)
-	if a.turn != 0 { // who passed it may be there
+	if a.turn != 0 { // gangs that passed it may be there
 		o.slide(a, &b)
 		b.free = max(b.free, t)
 		b.end = a.until(b.free)
@@ -312,7 +309,7 @@ func (o *bookings) freeAt(a asking, t model.Time, l cell.LeafID) bool {
 	return hold == cell.None || o.clears(a, hold, t)
 }
 
-// busyUntil is how long a leaf serves nobody else; 0 when it could.
+// busyUntil is until when a leaf is of no use to other gangs; 0 if it could be used now.
 func (o *bookings) busyUntil(a asking, l cell.LeafID) model.Time {
 	hold, _ := o.s.Cluster.Holder(l)
 	if hold == cell.None || o.yields(a, hold) {
@@ -322,8 +319,8 @@ func (o *bookings) busyUntil(a asking, l cell.LeafID) model.Time {
 	return end
 }
 
-// leastAhead finds the shape with the least in the way: the fewest holders
-// without a limit, then the least of their work.
+// leastAhead finds the placement that is free soonest as far as one can tell: behind the fewest
+// holders without a limit, then the least remaining work of those.
 func (o *bookings) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
 	r := o.s.Lifting(o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer}), a.prio)
 	r.Keep, r.Blocked = keep, a.blocked
@@ -334,14 +331,14 @@ func (o *bookings) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
 	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := o.s.Holder(id)
 		c := o.s.InOrder(a, o.s.workAhead(a))
-		c.Early, c.Earlier = 0, -c.Earlier // of equals the first that came ends first
+		c.Early, c.Earlier = 0, -c.Earlier // of equals the earliest submitted ends first
 		return c
 	}
 	return o.placeLater(a, &r)
 }
 
-// workAhead estimates how much an attempt without a limit has before it: its
-// hint of a duration where it gives one, else as long again as it has run.
+// workAhead estimates the remaining work of an attempt without a limit, in leaves times
+// microseconds: up to its hinted duration, else as long again as it has run.
 func (s *Pass) workAhead(a *tables.Attempt) int64 {
 	j := &s.Jobs[a.Job]
 	left := s.Now - max(a.Placed, a.Started)
@@ -355,14 +352,13 @@ func (s *Pass) workAhead(a *tables.Attempt) int64 {
 	return int64(left) * leaves
 }
 
-// want is what a gang asks for beside the bookings of others, some leaves of which it leaves to
-// them.
+// want returns what a gang asks for beside the bookings; it leaves keep alone.
 func (o *bookings) want(a asking, keep cell.LeafSet) place.Want {
 	return place.Want{J: a.j, G: a.g, Prefer: o.prefer, Blocked: a.blocked, Keep: keep, Size: a.size}
 }
 
-// preferring notes where the policy of a gang that is tried wants it, until that is over: the
-// bookings that are looked at for it are searched for near there as well.
+// preferring sets the nodes that the policy of the tried gang prefers, and returns what unsets
+// them. Bookings that are examined meanwhile prefer them, too.
 func preferring(o *bookings, nodes cell.NodeSet) (over func()) {
 	if o == nil {
 		return func() {}
@@ -371,9 +367,9 @@ func preferring(o *bookings, nodes cell.NodeSet) (over func()) {
 	return func() { o.prefer = nil }
 }
 
-// planWish finds cells for a gang as its policy wishes, unless one before it answers for it. A
-// picky one finds others than its like, a member above a minimum fewer, and how near a gang is to
-// be hangs on its size.
+// planWish finds cells for a gang as its policy wishes, unless the failure of an earlier gang
+// says that there are none. picky gangs, members above a minimum and limits on distance have
+// answers of their own.
 func (w *walker) planWish(q place.Want, wish model.Wish, picky bool) (place.Plan, bool) {
 	s, j, sh := w.s, q.J, q.Gang().Shape
 	if wish.Free {
@@ -381,7 +377,8 @@ func (w *walker) planWish(q place.Want, wish model.Wish, picky bool) (place.Plan
 		res, ok := s.Cluster.Place(&r)
 		return place.Plan{Placement: res.Placement}, ok
 	}
-	// Where more hold cells than are looked at for it, fewer may do for lower priorities.
+	// PlanClearing gives up above MaxCleared holders. A lower priority has fewer below it, so
+	// that the failure may say nothing of it.
 	of := place.Miss{SKUs: sh.Skus, Load: sh.Load, Rank: int32(j.Spec.Priority),
 		Level: len(s.Holders[w.space]) > place.MaxCleared}
 	early, like := s.Cluster.Work().Early(), !picky && sh.Load != nil && !j.Spec.Gangs[q.G].Extra &&
@@ -392,14 +389,13 @@ func (w *walker) planWish(q place.Want, wish model.Wish, picky bool) (place.Plan
 		}
 		if like && !j.Spec.Restricted() && s.Cluster.Work().Early() == early && !s.Cluster.Work().Over() &&
 			s.Cluster.Doomed() == 0 {
-			w.noes.Add(of) // nothing else could have been found
+			w.noes.Add(of) // the search was complete
 		}
 	}
 	return s.planOver(q, wish)
 }
 
-// Who starts beside the bookings of others: what a gang must leave alone, and what it takes
-// of the rest.
+// Starting a gang beside the bookings of others.
 
 func (o *bookings) asking(j *tables.Job, g int32) asking {
 	a := asking{j: j, g: g, ref: model.GangRef{Job: j.ID, Gang: g}, prio: j.Spec.Priority}
@@ -412,8 +408,8 @@ func (o *bookings) asking(j *tables.Job, g int32) asking {
 	return a
 }
 
-// until is when the gang's cells are free again if it starts at a time: only a
-// limit says so, since only a limit is enforced.
+// until is when a gang's cells are free again if it starts at a time. Only an enforced limit
+// tells.
 func (a asking) until(start model.Time) model.Time {
 	if a.length == 0 {
 		return forever
@@ -421,8 +417,8 @@ func (a asking) until(start model.Time) model.Time {
 	return start.Add(a.length)
 }
 
-// passing looks for cells that are to be had now without touching a booking that
-// the gang would still be in the way of.
+// passing looks for cells to start on now, without delaying a booking that the gang must not
+// pass.
 func (o *bookings) passing(a asking) (place.Plan, bool) {
 	if i := o.find(a.ref); i >= 0 && o.aside>>i&1 == 0 && o.books[i].free <= o.s.Now {
 		a.turns, a.late = true, o.books[i].late()
@@ -454,7 +450,7 @@ func (o *bookings) planBeside(a asking, mask uint64) (place.Plan, bool) {
 	}
 	keep := o.union(mask)
 	if key.by != 0 {
-		keep = keep.With(o.leaving(key.by)) // it must not wait for who leaves later
+		keep = keep.With(o.leaving(key.by)) // it must not wait for attempts that leave later
 	}
 	p, ok := o.planOutside(a, keep)
 	if ok {
@@ -470,8 +466,8 @@ func (o *bookings) planOutside(a asking, keep cell.LeafSet) (place.Plan, bool) {
 	return o.s.Plan(o.want(a, keep))
 }
 
-// useKept moves a gang that is gone in time onto leaves that are kept for others
-// later: those that are not serve gangs which stay longer.
+// useKept moves a gang that is gone in time onto leaves that are booked for later, so that
+// other leaves serve gangs which stay longer.
 func (o *bookings) useKept(a asking, mask uint64, keep cell.LeafSet, p *place.Plan) {
 	later := o.union(o.mask(a, 0, forever) &^ mask)
 	if later == nil || p.Disturbs() {
@@ -493,13 +489,13 @@ func (o *bookings) useKept(a asking, mask uint64, keep cell.LeafSet, p *place.Pl
 		})
 }
 
-// unused reports whether nobody holds a leaf or was promised it.
+// unused reports whether a leaf is healthy, free and not reserved.
 func (o *bookings) unused(l cell.LeafID) bool {
 	hold, promised := o.s.Cluster.Holder(l)
 	return hold == cell.None && promised == cell.None && !o.s.LeafBad(l)
 }
 
-// graceOf is how long it takes holders to leave that are told to.
+// graceOf is the longest grace of some holders.
 func graceOf(s *index.Index, victims []cell.AllocID) model.Duration {
 	var most model.Duration
 	for _, v := range victims {
@@ -508,8 +504,8 @@ func graceOf(s *index.Index, victims []cell.AllocID) model.Duration {
 	return most
 }
 
-// mask names the bookings that a gang must leave alone from one time to another: those of
-// others, of its priority or higher, that begin before it ends.
+// mask returns the bit set of bookings that a gang must leave alone between two times: those of
+// other gangs, of its priority or higher, that begin before it ends.
 func (o *bookings) mask(a asking, from, to model.Time) uint64 {
 	var m uint64
 	for i := range o.books {
@@ -522,11 +518,11 @@ func (o *bookings) mask(a asking, from, to model.Time) uint64 {
 	return m
 }
 
-// begins is from when on a gang must leave the cells of a booking alone. Who was booked before it
-// may use them until the other can begin. Who comes after it must be gone when it was told to
-// begin, and when it could if nobody had passed it, or each of them could make it a little later.
-// Whose own turn it is may be as much later as the other, and as he is himself, up to a minute:
-// lest a few seconds cost him his place.
+// begins is from when on a gang must leave the cells of a booking alone. A gang booked before
+// may use them until they are free for the later booking. One that comes after must be gone
+// when the booking was told to begin, or could have if no gang had passed it: else each would
+// delay it a little more. At its own booked turn a gang may be late by its own delay, up to a
+// minute, so that a few seconds do not cost it its place.
 func (o *bookings) begins(a asking, b *book) model.Time {
 	switch {
 	case b.start == 0:
@@ -549,7 +545,7 @@ func (o *bookings) union(mask uint64) cell.LeafSet {
 	return set
 }
 
-// kept returns the leaves of the bookings that a gang must leave alone.
+// kept returns the leaves of the bookings that a gang must leave alone between two times.
 func (o *bookings) kept(a asking, from, to model.Time) cell.LeafSet {
 	return o.union(o.mask(a, from, to))
 }

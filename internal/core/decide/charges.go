@@ -5,9 +5,9 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// settleDoomed charges bad hardware to VCs by name when fewer healthy cells are
-// left than are owed, and takes charges back when there are enough again, so that
-// every other guarantee holds on what is healthy.
+// settleDoomed charges bad hardware to VCs by name when fewer healthy cells are left than are
+// owed, so that all other guarantees hold on healthy cells. It takes charges back when there
+// are enough.
 func (s *Pass) settleDoomed() {
 	for {
 		if all := s.Cluster.Recovered(); all != nil {

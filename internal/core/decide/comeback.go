@@ -12,20 +12,20 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// What the platform stops keeps its place. From the instant at which its stop is decided the gang
-// stands at its old place in the order of its priority, though its tasks still run: before the
-// first gang behind it is tried, cells are promised to it as to one that waits, on what it leaves
-// itself, too. Where there are none it blocks those behind it in a strict order, as one that waits
-// does. The promise is the next attempt (gang.next), as that of a gang that moves. The same holds
-// while a gang waits for its next try after the platform ended its attempt: it starts then, on
-// cells that are promised to it now.
+// What the platform stops keeps its place in the run order. As soon as its stop is decided, the
+// gang stands at its old place, though its tasks still run. Before the first gang behind it is
+// tried, cells are reserved for it as for a waiting gang; they may be the ones that it leaves.
+// If there are none, it blocks the gangs behind it in a strict order. The reservation is its
+// next attempt (gang.next), as for a gang that moves. The same holds in the back-off after the
+// platform ended an attempt: cells are reserved at once, and the gang starts on them later.
 
+// compare orders by the policy's key, then by submission.
 func (c *comeback) compare(o *comeback) int {
 	return cmp.Or(c.key.Compare(o.key), cmp.Compare(c.job, o.job), cmp.Compare(c.gang, o.gang))
 }
 
-// BackBefore names the jobs of a job's priority that were submitted before it and of which a gang
-// is being stopped and waits again then.
+// BackBefore returns the jobs of a job's priority that were submitted before it and have a gang
+// that is being stopped and will wait again.
 func BackBefore(s *state.State, j *tables.Job) []model.JobID {
 	var out []model.JobID
 	if j.Spec.Priority < cell.MinGuaranteed || j.Space <= 0 || s.Tallies[j.Space].Leaving == 0 {
@@ -40,9 +40,9 @@ func BackBefore(s *state.State, j *tables.Job) []model.JobID {
 	return slices.Compact(out)
 }
 
-// askForStopped asks for another look at VCs below a number, which were walked already, where one
-// that was walked after them stopped a gang that comes back: from the record (first) on. It stands
-// before those of its priority that wait.
+// askForStopped looks at the records from first on for gangs of already walked VCs (below
+// walked) that another VC stopped and that will wait again. If gangs of such a gang's priority
+// wait in its VC, it asks for another look there, since the stopped gang stands before them.
 func askForStopped(s *Pass, first int, walked int32) {
 	for i := first; i < len(s.Out); i++ {
 		stop, is := s.Out[i].Event.(model.StopSent)
@@ -62,12 +62,13 @@ func askForStopped(s *Pass, first int, walked int32) {
 }
 
 // choosesPlaces reports whether a VC's policy says more of a gang than its place in the order:
-// where it goes, or how large it is.
+// its nodes or its size.
 func choosesPlaces(s *index.Index, space int32) bool {
 	return s.Dirty.Placing[space] || s.Dirty.Tuned[space]
 }
 
-// comebacks lists those of one priority, in order.
+// comebacks returns the gangs of one priority that are being stopped and will wait again, in
+// order.
 func (w *walker) comebacks(prio cell.Priority) []comeback {
 	s := w.s
 	if w.backAt == s.Seq && w.backFor == prio {
@@ -88,8 +89,7 @@ func (w *walker) comebacks(prio cell.Priority) []comeback {
 	return w.back
 }
 
-// keyBack is the key by which a gang that is being stopped will wait; zero where its policy has
-// none.
+// keyBack is the policy's key of such a gang once it waits; zero for policies without keys.
 func keyBack(s *index.Index, space int32, a *tables.Attempt) model.Key {
 	k, ok := s.Policies[space].(model.Keyed)
 	if !ok {
@@ -103,9 +103,9 @@ func keyBack(s *index.Index, space int32, a *tables.Attempt) model.Key {
 	return key
 }
 
-// comeFirst promises cells to those that are being stopped and stand before a gang, or before all
-// members above a minimum (nil). Those behind a gang for which there are none wait where the
-// policy is strict.
+// comeFirst reserves cells for the gangs being stopped that stand before the given gang; nil
+// stands for all members above a minimum. With strict, a gang that finds none blocks those
+// behind it.
 func (w *walker) comeFirst(prio cell.Priority, before *model.GangRef, strict bool) {
 	s := w.s
 	if s.Tallies[w.space].Leaving == 0 {
@@ -119,7 +119,7 @@ func (w *walker) comeFirst(prio cell.Priority, before *model.GangRef, strict boo
 		}
 	}
 	for !s.IsPostponed() {
-		// the list is another one after each promise
+		// the list is made anew after each reservation
 		i := slices.IndexFunc(w.comebacks(prio), func(c comeback) bool { return !c.tried })
 		if i < 0 || before != nil && w.back[i].compare(&limit) >= 0 {
 			return
@@ -129,7 +129,7 @@ func (w *walker) comeFirst(prio cell.Priority, before *model.GangRef, strict boo
 	}
 }
 
-// comeBack promises cells to a gang that is being stopped, or holds up those behind it.
+// comeBack reserves cells for a gang that is being stopped, or blocks those behind it.
 func (w *walker) comeBack(j *tables.Job, g int32, strict bool) {
 	defer w.s.Blaming(j.ID)
 	defer w.s.Cluster.EndBudget(w.s.Cluster.Budget())
@@ -140,7 +140,7 @@ func (w *walker) comeBack(j *tables.Job, g int32, strict bool) {
 		o.heard = heard{}
 		o.enter(j.Spec.Priority)
 		a := o.asking(j, g)
-		a.over = true // what is booked for those behind it is no obstacle
+		a.over = true // bookings of gangs behind it are no obstacle
 		o.keepToType(&a, "")
 		if may && o.start(a) {
 			return
@@ -161,8 +161,8 @@ func (w *walker) comeBack(j *tables.Job, g int32, strict bool) {
 	}
 }
 
-// planStay finds the leaves that a gang is leaving itself: those that are idle serve others
-// meanwhile.
+// planStay plans to reserve the leaves that the gang itself is leaving, so that idle ones serve
+// other gangs meanwhile.
 func planStay(s *place.Finder, w place.Want) (place.Plan, bool) {
 	var own, rest cell.LeafSet
 	for _, l := range state.LeavesOf(&s.Cluster.Alloc(s.Attempts[w.Gang().Attempt].Alloc).Placement) {
@@ -177,9 +177,9 @@ func planStay(s *place.Finder, w place.Want) (place.Plan, bool) {
 	return s.PlanLifted(r)
 }
 
-// mayGrant reports whether a gang that is wished for may be tried now. One that waits for its next
-// try is remembered: it has its turn before the next wish, or at once where its policy may ask for
-// another gang only when this one has cells.
+// mayGrant reports whether a wished-for gang may be tried now. One in back-off is put aside:
+// cells are reserved for it before the next wish or, if its policy does not order gangs ahead,
+// at once.
 func (w *walker) mayGrant(j *tables.Job, wish model.Wish) bool {
 	s, g := w.s, wish.Gang.Gang
 	extra := j.Spec.Gangs[g].Extra
@@ -187,7 +187,7 @@ func (w *walker) mayGrant(j *tables.Job, wish model.Wish) bool {
 		return false
 	}
 	if place.WaitsOutDelay(&s.Tables, j, g) {
-		wish.Over, wish.Passes = nil, nil // they are read at once, or never
+		wish.Over, wish.Passes = nil, nil // they are valid only during this wish
 		w.waitOut = append(w.waitOut, wish)
 		if !state.OrdersAhead(&s.Tables, w.space) {
 			w.holdPlaces()
@@ -197,8 +197,8 @@ func (w *walker) mayGrant(j *tables.Job, wish model.Wish) bool {
 	return s.Eligible(j, g)
 }
 
-// holdPlaces promises cells to the gangs that were heard and wait for their next try, or holds up
-// those behind them.
+// holdPlaces reserves cells for the gangs in back-off that were put aside, or blocks those
+// behind them.
 func (w *walker) holdPlaces() {
 	for len(w.waitOut) > 0 && !w.s.IsPostponed() {
 		wish := w.waitOut[0]
@@ -225,7 +225,7 @@ func (w *walker) holdPlace(wish model.Wish) {
 		o.heard = heard{}
 		o.enter(j.Spec.Priority)
 		a := o.asking(j, g)
-		a.over = true // as above: it stands before those that are booked
+		a.over = true // bookings of gangs behind it are no obstacle
 		o.keepToType(&a, wish.SKU)
 		if turn && o.start(a) {
 			return
@@ -242,8 +242,8 @@ func (w *walker) holdPlace(wish model.Wish) {
 	}
 }
 
-// startsLater reports whether a gang that gets cells cannot start on them yet: it is still being
-// stopped, or waits for its next try.
+// startsLater reports whether a gang that gets cells cannot start yet: it is still being
+// stopped, or is in back-off.
 func startsLater(s *tables.Tables, j *tables.Job, g int32) bool {
 	gg := &j.Gangs[g]
 	return gg.Attempt != tables.None && s.Attempts[gg.Attempt].State != model.AttemptReserving || gg.After > s.Now

@@ -8,10 +8,9 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// complete applies the completion policies of a job's roles (FrameworkController):
-// enough failures fail the job's attempt, enough successes end it well, and when
-// all tasks ended without either, it succeeded. A time limit that has passed
-// fails it.
+// complete applies the completion policies of a job's roles (FrameworkController): enough
+// failures fail the job's attempt, enough successes complete it. If all tasks ended without
+// either, it succeeded. It fails once its time limit has passed.
 func (s *Pass) complete(slot int32) {
 	j := &s.Jobs[slot]
 	if e, over := s.overTime(j); over {
@@ -39,7 +38,7 @@ func (s *Pass) complete(slot int32) {
 				s.emit(s.failedBy(j))
 				return
 			}
-		case s.stoppedExtra(j, t): // its minimum is over without it
+		case s.stoppedExtra(j, t): // its minimum is over
 		default:
 			done = false
 		}
@@ -54,9 +53,9 @@ func (s *Pass) complete(slot int32) {
 	}
 }
 
-// firstFailure returns the task that failed first of those that count, of roles of which enough
-// failed. Of tasks whose ends came together it is told by when these were: others fail when one is
-// gone.
+// firstFailure returns the first failed task that counts, of roles with enough failures. Exits
+// that were reported together are ordered by their own times, since other tasks fail once one
+// is gone.
 func firstFailure(j *tables.Job, counts func(*tables.TaskRun) bool) int32 {
 	failed := make([]int32, len(j.Spec.Roles))
 	for o := range j.Tasks {
@@ -80,8 +79,8 @@ func firstFailure(j *tables.Job, counts func(*tables.TaskRun) bool) int32 {
 // atLeast compares a count with a policy; a policy below 1 is disabled.
 func atLeast(n, policy int32) bool { return policy >= 1 && n >= policy }
 
-// final reports whether a task's end counts: it will not be retried by itself,
-// and no other member's trouble makes its gang run again.
+// final reports whether a task's end counts: the task is not retried by itself, and its gang
+// does not run again because of the platform or another member.
 func (s *Pass) final(j *tables.Job, t *tables.TaskRun) bool {
 	g := &j.Gangs[t.Gang]
 	if g.Attempt != tables.None {
@@ -96,7 +95,7 @@ func (s *Pass) final(j *tables.Job, t *tables.TaskRun) bool {
 	return t.State == model.TaskSucceeded || !again
 }
 
-// ownEnd reports whether an attempt ended by its tasks' own doing.
+// ownEnd reports whether an attempt ended because its tasks did.
 func ownEnd(c model.EndCause) bool {
 	return c == model.EndSucceeded || c == model.EndFailed || c == model.EndCompleted
 }
@@ -140,8 +139,8 @@ func (s *Pass) overTime(j *tables.Job) (model.JobCompleting, bool) {
 	return model.JobCompleting{}, false
 }
 
-// retryJob says whether a job whose attempt completed runs again, by what its exit means. Retries
-// of -2 means for ever, even after success, without any classification.
+// retryJob reports whether a job whose attempt completed runs again, depending on its exit.
+// With Retries -2 it always does, even after success.
 func (s *Pass) retryJob(j *tables.Job) (model.JobRetried, bool) {
 	c := j.Completing
 	e := model.JobRetried{Job: j.ID, Message: c.Message}
@@ -164,7 +163,7 @@ func (s *Pass) retryJob(j *tables.Job) (model.JobRetried, bool) {
 	return e, !e.Counted || v.Retry != exit.Never && (j.Spec.Retries == -1 || j.Counted < j.Spec.Retries)
 }
 
-// permanent reports whether the policy of a job's VC knows that no retry mends a failure.
+// permanent reports whether the policy says that no retry will mend a failure.
 func (s *Pass) permanent(j *tables.Job, x model.Exit) bool {
 	p, ok := s.Policies[j.Space].(model.Judge)
 	if !ok {
@@ -176,7 +175,7 @@ func (s *Pass) permanent(j *tables.Job, x model.Exit) bool {
 	return permanent
 }
 
-// backOff grows from one second to five minutes.
+// backOff doubles from one second up to MaxBackOff.
 func backOff(times int32) model.Duration {
 	return min(model.Second<<min(times, 20), tables.MaxBackOff)
 }
@@ -210,8 +209,7 @@ func (s *Pass) retryGangs(slot int32) {
 	}
 }
 
-// avoidRefusing keeps a gang off the nodes that just refused it: 10 s, doubling
-// up to 10 minutes.
+// avoidRefusing keeps a gang off nodes that just refused it: 10 s, doubling up to 10 minutes.
 func (s *Pass) avoidRefusing(j *tables.Job, g int32) {
 	for _, o := range j.Spec.Gangs[g].Tasks {
 		t := &j.Tasks[o]
@@ -226,13 +224,12 @@ func (s *Pass) avoidRefusing(j *tables.Job, g int32) {
 	}
 }
 
-// What the exit code 0 of a task means that was told to make room. Most programs that save on
-// SIGTERM end with 0 then, as those do that have just done their last step: what their job says of
-// itself, and what they reported, tells them apart.
+// What exit code 0 means after a stop. Most programs that save on SIGTERM end with 0, as do
+// those that have just finished. What their job declares, and what they reported, tells them
+// apart.
 
-// savedOnly reports whether a task that ends now has work left although its exit code is 0: it was
-// told to make room, and either its reported steps are not all done, or its job keeps checkpoints
-// and nothing says that it is done.
+// savedOnly reports whether a task that ends now after a stop has work left despite exit code
+// 0: its reported steps are not all done or, if it reports none, its job keeps checkpoints.
 func savedOnly(s *tables.Tables, f model.TaskExited) bool {
 	a := s.Live(f.Attempt)
 	hints := &s.Jobs[a.Job].Spec.Hints
@@ -246,8 +243,8 @@ func savedOnly(s *tables.Tables, f model.TaskExited) bool {
 	return hints.Checkpoint
 }
 
-// zeroMeans says what the exit codes 0 of an attempt's tasks meant that was told to make room; ""
-// where none ended so.
+// zeroMeans says for users what the exit codes 0 of a stopped attempt's tasks meant; "" if
+// there were none.
 func zeroMeans(s *tables.Tables, a *tables.Attempt, cause model.EndCause) string {
 	if !a.Cause.Resumes() {
 		return ""
@@ -273,7 +270,7 @@ func zeroMeans(s *tables.Tables, a *tables.Attempt, cause model.EndCause) string
 	return ""
 }
 
-// allCounted reports whether each task of an attempt reported that it has done all its steps.
+// allCounted reports whether all tasks of an attempt reported that all their steps are done.
 func allCounted(j *tables.Job, a *tables.Attempt) bool {
 	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		if !j.Tasks[o].DidAll(a) {
@@ -283,8 +280,8 @@ func allCounted(j *tables.Job, a *tables.Attempt) bool {
 	return true
 }
 
-// doneMessage is what is said of a job that has succeeded by tasks which were told to make room; ""
-// for others.
+// doneMessage is the message for a job that succeeded by tasks that were told to stop; "" for
+// others.
 func doneMessage(j *tables.Job) string {
 	for g := range j.Gangs {
 		gg := &j.Gangs[g]

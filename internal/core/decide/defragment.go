@@ -12,23 +12,23 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Free leaves may be enough for a gang that waits, and yet not be where it could use
-// them. Then others of its VC that save their work may move, so that they leave room in
-// one place: in any VC that says how many may do so in an hour, whatever its policy, and
-// where a policy wishes it. Nobody moves unless the gang that waits is promised the cells
-// in the same decision, and everybody who moves a place of his own. So it starts, which it
-// otherwise would not, and nobody moves for nothing, or to and fro.
+// Defragmentation: enough leaves may be free for a gang, but not where it can use them. Then
+// gangs of its VC that save their work may move to make room in one place. This happens in VCs
+// that allow a number of moves per hour, whatever the policy, and where a policy wishes it. A
+// gang moves only if, in the same decision, cells are reserved for the waiting gang and for
+// every gang that moves. So each move lets a gang start that could not otherwise, and none is
+// in vain or back and forth.
 
 const (
-	maxMissed   = 2                 // gangs that a walk of a VC moves others for
-	clearRounds = 4                 // tries for one of them
-	settled     = 10 * model.Minute // how long a gang runs before it moves where nobody says it
+	maxMissed   = 2                 // waiting gangs for which a walk of a VC moves others
+	clearRounds = 4                 // tries for one waiting gang
+	settled     = 10 * model.Minute // minimum run time before a move, if the VC sets none
 )
 
 // Moves implements View.
 func (v view) Moves() []model.Time { return v.s.MovesOf(v.VC(), v.now) }
 
-// miss remembers a gang that found no cells though enough leaves are free by number.
+// miss remembers a gang that found no cells though enough leaves are free.
 func (w *walker) miss(j *tables.Job, wish model.Wish, blocked []bool) {
 	g := &j.Gangs[wish.Gang.Gang]
 	if len(w.missed) == maxMissed || w.outlook != nil || w.s.VC(w.space).Moves == 0 ||
@@ -38,8 +38,7 @@ func (w *walker) miss(j *tables.Job, wish model.Wish, blocked []bool) {
 	w.missed = append(w.missed, missed{wish, blocked})
 }
 
-// defragment lets gangs move for those that the walk of a VC missed, as many in an hour
-// as its configuration says.
+// defragment moves gangs for those that the walk missed, within the VC's moves per hour.
 func (w *walker) defragment() {
 	for _, m := range w.missed {
 		vc := w.s.VC(w.space)
@@ -48,10 +47,10 @@ func (w *walker) defragment() {
 	}
 }
 
-// settleOf is how long a gang of a VC runs before it moves for another.
+// settleOf is how long a gang of a VC must have run before it moves for another.
 func settleOf(c *model.VCConfig) model.Duration { return cmp.Or(c.MinRun, settled) }
 
-// clear lets gangs move so that the one of a wish gets its cells.
+// clear moves gangs so that the gang of a wish gets cells.
 func (w *walker) clear(wish *model.Wish, blocked []bool) {
 	defer w.s.Blaming(wish.Gang.Job)
 	s := w.s
@@ -82,7 +81,7 @@ func (w *walker) clear(wish *model.Wish, blocked []bool) {
 			return
 		}
 		if w.moves+n > maxMoves {
-			s.LookAgain.By(w.space) // at the next look, which is at once
+			s.LookAgain.By(w.space) // retried at the next look, which is at once
 			return
 		}
 		places, stuck := s.relocate(j, res.Placement, movers)
@@ -95,15 +94,15 @@ func (w *walker) clear(wish *model.Wish, blocked []bool) {
 	}
 }
 
-// clears reports whether an attempt may move for a job: it is of the same VC and of no
-// higher priority, has its leaves alone, and has run for long enough.
+// clears reports whether an attempt may move for a job. It must be of the same VC and of no
+// higher priority, not share its leaves, and have run for settle.
 func (s *Pass) clears(a *tables.Attempt, by *model.Job, settle model.Duration) bool {
 	j := &s.Jobs[a.Job]
 	return j.Spec.VC == by.VC && j.Spec.Priority <= by.Priority && s.Movable(a) && !s.Shared(a) && a.Started > 0 &&
 		a.Started.Add(settle) <= s.Now && !s.anchored(a)
 }
 
-// anchored reports whether the policy of an attempt's VC lets it move for nobody.
+// anchored reports whether the policy keeps an attempt from moving for others.
 func (s *Pass) anchored(a *tables.Attempt) bool {
 	p, some := s.Policies[s.Jobs[a.Job].Space].(model.Anchorer)
 	if !some {
@@ -116,21 +115,20 @@ func (s *Pass) anchored(a *tables.Attempt) bool {
 	return stays
 }
 
-// stayers are those of some holders who do not leave anyway, as one does that moved for
-// somebody who found a better place since.
+// stayers returns the holders that are not leaving anyway.
 func (s *Pass) stayers(ids []cell.AllocID) []cell.AllocID {
 	return slices.DeleteFunc(slices.Clone(ids), func(id cell.AllocID) bool { return s.Cluster.Alloc(id).Mood() == cell.Leaving })
 }
 
-// relocate finds places for those who would make room, beside the gang for which they do,
-// and sorts them as the places; it returns the one that found none, if there is one.
+// relocate finds new places for movers, beside the placement of the gang they make room for,
+// and sorts movers like the places. If one finds none it returns that one, else None.
 func (s *Pass) relocate(j *tables.Job, beside cell.Placement, movers []cell.AllocID) ([]cell.Placement, cell.AllocID) {
 	real := s.Cluster
 	defer func() { s.Cluster = real }()
 	s.Cluster = real.Clone()
 	s.Cluster.CountWith(real)
 	s.Cluster.Take(j.Space, j.Spec.Priority, beside, true)
-	slices.SortFunc(movers, func(x, y cell.AllocID) int { // the largest is the hardest to place
+	slices.SortFunc(movers, func(x, y cell.AllocID) int { // the hardest to place first
 		a, b := s.Holder(x), s.Holder(y)
 		return cmp.Or(cmp.Compare(s.Jobs[b.Job].Gangs[b.ID.Gang].Leaves, s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves),
 			model.CompareAttempts(a.ID, b.ID))
@@ -140,7 +138,7 @@ func (s *Pass) relocate(j *tables.Job, beside cell.Placement, movers []cell.Allo
 		a := s.Holder(id)
 		m := &s.Jobs[a.Job]
 		r := s.Request(place.Want{J: m, G: a.ID.Gang})
-		r.Blocked = s.ofOtherTypes(id) // who moves for another keeps its type, which its policy may have chosen
+		r.Blocked = s.ofOtherTypes(id) // a mover keeps its type, which its policy may have chosen
 		to, ok := s.Cluster.Place(&r)
 		if !ok {
 			return nil, id
@@ -151,7 +149,7 @@ func (s *Pass) relocate(j *tables.Job, beside cell.Placement, movers []cell.Allo
 	return out, cell.None
 }
 
-// makeRoom promises an attempt its cells and lets those move who stand there.
+// makeRoom reserves the waiting gang's cells and moves the gangs on them.
 func (s *Pass) makeRoom(id model.AttemptID, res *cell.Result, movers []cell.AllocID, places []cell.Placement) {
 	var victims, move []model.AttemptID
 	for _, v := range res.Victims {
@@ -167,15 +165,15 @@ func (s *Pass) makeRoom(id model.AttemptID, res *cell.Result, movers []cell.Allo
 	}
 }
 
-// nextClear is when more gangs of a VC may move than at the last decision, if somebody
-// waits there; 0 is never.
+// nextClear is when more gangs of a VC may move than at the last decision, if a gang waits
+// there; 0 is never.
 func (s *Pass) nextClear(space int32) (next model.Time) {
 	vc := model.OfVC(s.Config, s.Cluster.Space(space).Name)
 	if vc.Moves == 0 || len(s.Queues[space]) == 0 {
 		return 0
 	}
-	// With each move that is an hour ago one more may be made, and so one may be enough for
-	// whom those that were left were too few.
+	// With each move that is an hour old, one more may be made. That may be enough for a gang
+	// that needs several.
 	switch times := s.MovesOf(vc.Name, s.Decided); {
 	case len(times) >= int(vc.Moves):
 		return times[len(times)-int(vc.Moves)].Add(model.Hour)
@@ -190,8 +188,8 @@ func (s *Pass) nextClear(space int32) (next model.Time) {
 	return next
 }
 
-// sendTo stops a gang so that it runs again on other cells, which are promised to it;
-// by is for whom it moves, nil when it does for itself.
+// sendTo stops a gang and reserves the cells on which it will run again. by is the gang it
+// moves for, nil if it moves for itself.
 func (s *Pass) sendTo(a *tables.Attempt, to cell.Placement, by *model.AttemptID) {
 	s.assertOlder(a)
 	id := a.ID
@@ -201,7 +199,7 @@ func (s *Pass) sendTo(a *tables.Attempt, to cell.Placement, by *model.AttemptID)
 	s.emit(model.Reserved{Attempt: id, Placement: to})
 }
 
-// settleMove takes a promise back to which a gang cannot move any more.
+// settleMove revokes the reservation of a moving gang if it cannot use it any more.
 func (s *Pass) settleMove(g *tables.Gang) {
 	if g.Next == tables.None {
 		return
@@ -213,19 +211,19 @@ func (s *Pass) settleMove(g *tables.Gang) {
 	s.settleReservation(&s.Attempts[g.Next])
 }
 
-// stay takes back the promise to which a gang was to move, if there is one.
+// stay revokes the reservation to which a gang was to move, if there is one.
 func (s *Pass) stay(g *tables.Gang, why string) {
 	if g.Next != tables.None {
 		s.emit(model.Unreserved{Attempt: s.Attempts[g.Next].ID, Reason: why})
 	}
 }
 
-// improve starts a gang that waits for victims when they have left, or at once
-// when free cells appeared.
+// improve starts a gang with a reservation once its victims have left, or earlier on other
+// cells that came free.
 func (s *Pass) improve(w place.Want) {
 	a := &s.Attempts[w.Gang().Attempt]
 	if s.fulfil(a) || s.Cluster.Rest() == 0 {
-		return // asked whenever one of many victims has left
+		return // this is called whenever one of many victims has left
 	}
 	now := index.NotYet{Idle: s.Dirty.Idle, Missing: s.Missing(a), Used: s.Used(a)}
 	if now.Missing > s.Cluster.Rest() || s.NotYet[a.ID] == now {

@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// stopExtras ends the members above a minimum that ends: promises to them are taken back first.
+// stopExtras stops the members above a minimum that ends.
 func (s *Pass) stopExtras(slot int32, cause model.EndCause, by *model.AttemptID, lender cell.VCName) {
 	j := &s.Jobs[slot]
 	for g := 1; j.Spec.Partial() && g < len(j.Gangs); g++ {
@@ -20,7 +20,7 @@ func (s *Pass) stopExtras(slot int32, cause model.EndCause, by *model.AttemptID,
 	}
 }
 
-// demoteExtras makes the members above a minimum opportunistic, since the minimum became that.
+// demoteExtras makes the members above a minimum opportunistic after the minimum was demoted.
 func (s *Pass) demoteExtras(slot int32, by *model.AttemptID) {
 	j := &s.Jobs[slot]
 	s.unreserveExtras(slot)
@@ -31,7 +31,7 @@ func (s *Pass) demoteExtras(slot int32, by *model.AttemptID) {
 	}
 }
 
-// unreserveExtras takes back what was promised to members above a minimum.
+// unreserveExtras revokes the reservations of members above a minimum.
 func (s *Pass) unreserveExtras(slot int32) {
 	j := &s.Jobs[slot]
 	for g := 1; j.Spec.Partial() && g < len(j.Gangs); g++ {
@@ -41,8 +41,8 @@ func (s *Pass) unreserveExtras(slot int32) {
 	}
 }
 
-// extraCause says why a member above a minimum ends whose minimum has ended: for
-// the same cause, unless the minimum ended by its own doing.
+// extraCause is why a member above an ended minimum ends: for the same cause, unless the
+// minimum's tasks ended by themselves.
 func (s *Pass) extraCause(j *tables.Job) model.EndCause {
 	if last := j.Gangs[0].Last; last != nil && !ownEnd(last.Cause) {
 		return last.Cause
@@ -50,23 +50,22 @@ func (s *Pass) extraCause(j *tables.Job) model.EndCause {
 	return model.EndCompleted
 }
 
-// minimumOver reports whether a job's minimum ended by its own doing and will not run again:
-// members above it that were stopped then neither failed nor succeeded and keep nobody from
-// completing the job.
+// minimumOver reports whether a job's minimum ended by itself and will not run again. Members
+// above it that were stopped then count neither as failed nor as succeeded, and the job
+// completes without them.
 func (s *Pass) minimumOver(j *tables.Job) bool {
 	g := &j.Gangs[0]
 	return j.Spec.Partial() && g.Done && g.Last != nil && ownEnd(g.Last.Cause)
 }
 
-// stoppedExtra reports whether a task belongs to a member above a minimum that is over, and does
-// not run any more.
+// stoppedExtra reports whether a task belongs to a member whose minimum is over, and does not
+// run.
 func (s *Pass) stoppedExtra(j *tables.Job, t *tables.TaskRun) bool {
 	return t.Gang > 0 && s.minimumOver(j) && j.Gangs[t.Gang].Attempt == tables.None
 }
 
-// extras places the members above the minimum of one priority that wait, after all full gangs of
-// that priority had their chance, and upgrades those that were made opportunistic together with
-// their minimum.
+// extras places the waiting members above minimums of one priority, after all its full gangs
+// were tried. It first upgrades those that were demoted with their minimum.
 func (w *walker) extras(prio cell.Priority) {
 	s := w.s
 	if s.PartialJobs == 0 {
@@ -108,7 +107,7 @@ func (w *walker) grantExtra(e index.Queued) {
 		s.improve(place.Want{J: j, G: e.Gang, Blocked: w.blockedExtra(j)})
 		return
 	}
-	picky := g.Avoids() || s.Dirty.Firm[w.space] && len(w.blocked) > 1 // which other members need not be
+	picky := g.Avoids() || s.Dirty.Firm[w.space] && len(w.blocked) > 1 // its minimum's type restricts it, and not others
 	if !picky && w.failed[g.Shape.Text] {
 		return
 	}
@@ -128,8 +127,8 @@ func (w *walker) blockedExtra(j *tables.Job) []bool {
 	return eitherOf(w.blockedFor(j.ID), w.s.OtherTypes(j, 1))
 }
 
-// OtherTypes returns the chains of types that a job's minimum has not, for a member above it
-// that must stand with it (Firm); nil where any will do.
+// OtherTypes returns the chains of types that the minimum does not use, for a member that must
+// stay with it (model.Firm); nil if any type will do.
 func (s *Pass) OtherTypes(j *tables.Job, g int32) []bool {
 	least := j.Gangs[0].Attempt
 	if !j.Spec.Gangs[g].Extra || least == tables.None || !s.Dirty.Firm[j.Space] || len(s.Cluster.Forest().Chains) == 1 {
@@ -138,7 +137,7 @@ func (s *Pass) OtherTypes(j *tables.Job, g int32) []bool {
 	return s.ofOtherTypes(s.Attempts[least].Alloc)
 }
 
-// ofOtherTypes names the chains of types of which an allocation has nothing.
+// ofOtherTypes returns the chains of types that an allocation does not use.
 func (s *Pass) ofOtherTypes(id cell.AllocID) []bool {
 	chains, tasks := s.Cluster.Forest().Chains, s.Cluster.Alloc(id).Placement.Tasks
 	out := make([]bool, len(chains))
@@ -148,9 +147,9 @@ func (s *Pass) ofOtherTypes(id cell.AllocID) []bool {
 	return out
 }
 
-// placeWhole places a minimum with the members above it that its size gives it at once on free
-// cells, so that they are packed together; false when there is no room, or when others of its
-// priority wait: then those come before the members above it, unless its policy asked for the size.
+// placeWhole places a minimum together with the members above it on free cells, packed
+// together, and reports whether it did. If other gangs of its priority wait they come before
+// the members, unless the policy asked for the size.
 func (s *Pass) placeWhole(w place.Want) bool {
 	p, ok := s.planWhole(w)
 	if ok {
@@ -159,10 +158,10 @@ func (s *Pass) placeWhole(w place.Want) bool {
 	return ok
 }
 
-// whole is where a minimum and members above it go together.
+// whole is a placement of several gangs of a job together.
 type whole struct {
 	gangs     []int32
-	placement cell.Placement // the tasks of the gangs, one gang after the other
+	placement cell.Placement // the tasks, gang by gang
 }
 
 func (s *Pass) planWhole(w place.Want) (whole, bool) {
@@ -216,7 +215,8 @@ func (o *bookings) startWhole(a asking) bool {
 	return ok
 }
 
-// cut returns some tasks of a placement, with the preassigned cells around them.
+// cut returns some tasks of a placement, with the bindings of the preassigned cells around
+// them.
 func (s *Pass) cut(pl cell.Placement, from, to int) cell.Placement {
 	f := s.Cluster.Forest()
 	out := cell.Placement{Tasks: pl.Tasks[from:to:to]}
@@ -229,8 +229,8 @@ func (s *Pass) cut(pl cell.Placement, from, to int) cell.Placement {
 	return out
 }
 
-// others reports whether full gangs of other jobs wait at a job's priority, in its
-// VC or, when it is opportunistic, in any.
+// others reports whether full gangs of other jobs wait at a job's priority, in its VC or, if it
+// is opportunistic, in any.
 func (s *Pass) others(j *tables.Job) bool {
 	for space := range int32(len(s.Queues)) {
 		if j.Spec.Priority >= cell.MinGuaranteed && space != s.Space(j.Spec.VC) {
@@ -245,19 +245,19 @@ func (s *Pass) others(j *tables.Job) bool {
 	return false
 }
 
-// endedWithMinimum reports whether a member above a minimum was stopped only
-// because its minimum ended, and that runs again.
+// endedWithMinimum reports whether a member was stopped only because its minimum ended, and the
+// minimum will run again.
 func (s *Pass) endedWithMinimum(j *tables.Job, g int32) bool {
 	spec := &j.Spec.Gangs[g]
 	return spec.Extra && j.Gangs[g].Last.Cause == model.EndCompleted && !j.Gangs[0].Done &&
 		j.Tasks[spec.Tasks[0]].State == model.TaskEnded
 }
 
-// An elastic job may have more members than usual as long as nobody else wants what they
-// hold (Wish.Beside): they start on free cells of the nodes on which the job runs, all at
-// once. They are the first to leave for a gang of their priority (Wish.Shrink).
+// An elastic job may have more members than usual while no waiting gang wants the cells
+// (Wish.Beside). They start together on free cells of the nodes on which the job runs. They are
+// the first to leave for a gang of their priority (Wish.Shrink).
 
-// maxGrowth bounds by how many members a job grows at once.
+// maxGrowth bounds how many members a job gets at once.
 const maxGrowth = 64
 
 // Wanted implements View.
@@ -284,8 +284,8 @@ func (v view) Beside(ref model.GangRef) int32 {
 	return 0
 }
 
-// wanted counts the leaves that full gangs of a VC ask for which wait for its guarantee,
-// could be placed in it, and were promised none.
+// wanted counts the leaves for which full gangs of a VC wait: those that could be placed with
+// its guarantee and have no reservation.
 func (s *Pass) wanted(space int32) int64 {
 	var n int64
 	for _, e := range s.Queues[space] {
@@ -316,8 +316,8 @@ func (s *Pass) nodesOf(j *tables.Job) cell.NodeSet {
 	return out
 }
 
-// planBeside finds free cells for the members that a job of some size would have more, on
-// the nodes on which it runs; false where not all of them fit there.
+// planBeside finds free cells for the members that a job gets by growing to a size, on the
+// nodes on which it runs; false if not all fit there.
 func (s *Pass) planBeside(j *tables.Job, size int32) (whole, bool) {
 	w := place.Want{J: j, Only: s.nodesOf(j)}
 	var r cell.Request
@@ -346,7 +346,7 @@ func (s *Pass) planBeside(j *tables.Job, size int32) (whole, bool) {
 	return whole{gangs, res.Placement}, ok
 }
 
-// grow gives a job that runs more members beside those that it has, where nobody waits.
+// grow gives a running job more members beside its others, if no gang waits in the VC.
 func (w *walker) grow(slot, size int32) {
 	s := w.s
 	j := &s.Jobs[slot]
@@ -390,15 +390,14 @@ func (s *Pass) setSize(w place.Want) {
 	}
 }
 
-// resizes reports whether a wish is for another size of a gang that runs.
+// resizes reports whether a wish gives a running gang another size.
 func (s *Pass) resizes(gang model.GangRef, size int32) bool {
 	a := s.AttemptOf(gang)
 	return size == model.Pause || a != nil && !a.Lazy
 }
 
-// resize gives a job that runs another number of members: those above it are stopped,
-// the last first, or more of them wait. Who got cells by this very decision is left alone
-// until the next, which is asked for.
+// resize gives a running job another number of members. The last ones are stopped, or more of
+// them wait. If this very decision placed the job or one of those, it is retried in the next.
 func (w *walker) resize(wish *model.Wish) {
 	s := w.s
 	a := s.AttemptOf(wish.Gang)
@@ -431,10 +430,10 @@ func (w *walker) resize(wish *model.Wish) {
 			s.stopAttempt(&s.Attempts[at], model.EndResized, nil)
 		}
 	}
-	s.LookAgain.By(s.Jobs[slot].Space) // members may wait now whose turn is over, and leaves be left
+	s.LookAgain.By(s.Jobs[slot].Space) // new members wait from now on, and leaves may be left
 }
 
-// pause stops a gang that can go on later where it was.
+// pause stops a gang that can resume from its checkpoint later.
 func (s *Pass) pause(a *tables.Attempt) {
 	j := &s.Jobs[a.Job]
 	if a.State != model.AttemptStarting && a.State != model.AttemptRunning || !j.Spec.Hints.Checkpoint ||
@@ -444,10 +443,11 @@ func (s *Pass) pause(a *tables.Attempt) {
 	if s.LookAgain.By(j.Space); a.Since > s.InputsThrough || s.fresh(j, 0) {
 		return
 	}
-	s.stopAttempt(a, model.EndResized, nil) // what it leaves can be promised now
+	s.stopAttempt(a, model.EndResized, nil) // its leaves can be reserved from now on
 }
 
-// youngAbove reports whether a member above a size has not run for its VC's minimum yet.
+// youngAbove reports whether a member above a size has run for less than its VC's minimum run
+// time.
 func (s *Pass) youngAbove(j *tables.Job, size int32) bool {
 	for g := int32(1); int(g) < len(j.Gangs); g++ {
 		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, size) && s.Attempts[at].Cause == 0 &&
@@ -458,7 +458,7 @@ func (s *Pass) youngAbove(j *tables.Job, size int32) bool {
 	return false
 }
 
-// fresh reports whether a member above a size got its cells by this very decision.
+// fresh reports whether this very decision placed a member above a size.
 func (s *Pass) fresh(j *tables.Job, size int32) bool {
 	for g := int32(1); j.Spec.Partial() && int(g) < len(j.Gangs); g++ {
 		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, size) && s.Attempts[at].Since > s.InputsThrough {
@@ -468,7 +468,7 @@ func (s *Pass) fresh(j *tables.Job, size int32) bool {
 	return false
 }
 
-// cutPromises takes back what was promised to members above a size.
+// cutPromises revokes the reservations of members above a size.
 func (s *Pass) cutPromises(slot, size int32) {
 	for g := int32(1); int(g) < len(s.Jobs[slot].Gangs); g++ {
 		j := &s.Jobs[slot]

@@ -8,34 +8,32 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Why one Decide comes to an end, and why Decides cannot chase each other.
+// Why one Decide ends, and why Decides do not follow each other for ever.
 //
-// Let every gang that wants cells stand in one list: first the guaranteed ones,
-// in each VC by priority, within a priority by the order of its policy, with the
-// members above a minimum behind all others of their priority; then all
-// opportunistic ones. Each has a weight: 0 with cells (for a guaranteed gang:
-// guaranteed ones), 1 with a promise, 2 with neither, and a guaranteed gang that
-// was made opportunistic has 2 again. The measure is the list of weights, and
-// measures compare by their first difference.
+// Put all gangs that want cells in one list. First come the guaranteed ones, in each VC by
+// priority and, within a priority, in the order of its policy, with members above a minimum
+// behind all others of their priority. All opportunistic gangs follow. Each gang has a weight:
+// 0 with cells (for a guaranteed gang: guaranteed cells), 1 with a reservation, 2 with neither.
+// A guaranteed gang that was demoted has 2 again. The measure is the list of weights, compared
+// lexicographically.
 //
-// Every decision of the walk makes the measure smaller. A placement, a promise,
-// an upgrade or a kept promise lowers one weight and raises none. A preemption,
-// immediate or lazy, and a revoked promise raise weights, but only behind the
-// gang that gains by them: that is what assertBehind checks. So one Decide is
-// finite, and without a fact or a command from outside, Decides are finite too:
-// there is no circle of jobs that take cells from each other.
+// Every decision of the walk lowers the measure. A placement, a reservation, an upgrade or a
+// fulfilled reservation lowers one weight and raises none. A preemption, immediate or lazy, and
+// a revoked reservation raise weights, but only behind the gang that gains: assertBehind checks
+// that. So one Decide is finite, and without a fact or a command from outside so is their
+// number: jobs cannot take cells from each other in a circle.
 //
-// A gang that joins others on their leaves lowers its weight, too, and other turns change
-// none. A move alone raises one, that of the gang which moves: a decision makes at most
-// maxMoves of them in a VC, and the gang can come back only by a fact, its death, so
-// that moves make no circle by themselves. How many there are in an hour is for the policy
-// to bound, or for the VC's configuration where others move for a gang that waits.
+// A gang that joins others on their leaves lowers its weight as well, and new turns change
+// none. Only a move raises a weight: that of the moving gang. A decision makes at most maxMoves
+// of them in a VC, and the gang can come back only after a fact, its death, so moves alone make
+// no circle. Their number per hour is bounded by the policy, or by the VC's configuration if a
+// gang moves for a waiting one.
 //
-// Within one Decide more is true: nobody who gained loses again (assertOlder), so
-// no attempt is placed and stopped, or upgraded and made opportunistic.
+// Within one Decide an attempt that gained does not lose again (assertOlder): none is placed
+// and stopped, or upgraded and demoted.
 
-// assertOlder checks that an attempt about to change its standing did not get
-// what it has in the Decide that runs.
+// assertOlder checks that an attempt about to change its standing did not get it in this
+// Decide.
 func (s *Pass) assertOlder(a *tables.Attempt) {
 	if a.Since > s.InputsThrough {
 		panic(fmt.Sprintf("core: attempt %v gains and loses in one decision (event %d, begun after %d)", a.ID,
@@ -43,8 +41,8 @@ func (s *Pass) assertOlder(a *tables.Attempt) {
 	}
 }
 
-// assertBehind checks that an attempt stands behind the gang that it makes room
-// for. Over says that the VC's policy put it behind one of its own priority.
+// assertBehind checks that an attempt stands behind the gang that takes its cells. With over,
+// the VC's policy put it behind a gang of its own priority.
 func (s *Pass) assertBehind(by model.AttemptID, loser *tables.Attempt, over bool) {
 	p, l := s.Find(by.Job), &s.Jobs[loser.Job]
 	al := s.Cluster.Alloc(loser.Alloc)

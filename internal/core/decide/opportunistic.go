@@ -11,8 +11,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// walkOpportunistic gives free leaves to opportunistic gangs: one at a time to
-// the VC that borrows least, ties by name. Nobody blocks anybody.
+// walkOpportunistic gives free leaves to opportunistic gangs, one gang at a time to the VC that
+// borrows least; ties go by name. No gang blocks another.
 func (s *Pass) walkOpportunistic() {
 	s.lend(false)
 	if s.PartialJobs > 0 {
@@ -20,7 +20,7 @@ func (s *Pass) walkOpportunistic() {
 	}
 }
 
-// lend is the walk of the full gangs, or of the members above a minimum.
+// lend is one walk: of the full gangs or, with extras, of the members above a minimum.
 func (s *Pass) lend(extras bool) {
 	if extras && s.PartialJobs == 0 {
 		return
@@ -55,9 +55,9 @@ func (s *Pass) lend(extras bool) {
 	}
 }
 
-// opportunistic returns, by space, who waits for free leaves: full gangs, or members above a
-// minimum; nil when nobody does for whom there could be enough. What it returns stands in the
-// memory of the next call.
+// opportunistic returns, by space, the opportunistic gangs that wait: full gangs or, with
+// extras, members above a minimum. It is nil if all are too large for the free leaves, and
+// valid until the next call.
 func (s *Pass) opportunistic(extras bool) []index.Merge {
 	for len(s.Mem.waits) < len(s.Queues) {
 		s.Mem.waits = append(s.Mem.waits, index.Merge{})
@@ -97,8 +97,8 @@ func (s *Pass) borrowed() []int64 {
 	return n
 }
 
-// loan is by what VCs are compared: the leaves that one uses opportunistically, for each unit of
-// its weight, or with a half-life what it owes for that and earlier use.
+// loan is what VCs are compared by: the leaves that a VC borrows per unit of its weight or,
+// with a half-life, what it owes for present and earlier borrowing.
 func (s *Pass) loan(space int32) int64 {
 	if s.Config.HalfLife > 0 {
 		return s.Owes(space)
@@ -133,8 +133,8 @@ func (s *Pass) grantOpportunistic(e index.Queued, failed map[string]bool) bool {
 	return true
 }
 
-// failedShapes are the shapes that found nothing, by space: one set for all VCs, unless one lends
-// nothing. Then what fits hangs on the VC.
+// failedShapes returns the shapes that found nothing, by space. All VCs share one set unless
+// one lends nothing: then what fits depends on the VC.
 func (s *Pass) failedShapes() []map[string]bool {
 	if s.Mem.failed == nil {
 		s.Mem.failed = map[string]bool{}
@@ -147,7 +147,8 @@ func (s *Pass) failedShapes() []map[string]bool {
 	return out
 }
 
-// recallLent stops opportunistic work of other VCs on what a VC that lends nothing could claim.
+// recallLent stops opportunistic work of other VCs on cells that a VC which lends nothing
+// claims.
 func (s *Pass) recallLent() {
 	if s.AllLend() || s.Cluster.Loose() == 0 {
 		return
@@ -169,7 +170,7 @@ func (s *Pass) recallLent() {
 	}
 }
 
-// upgrade guarantees a lazily preempted attempt again, if there is room.
+// upgrade makes a lazily preempted attempt guaranteed again, if its VC has room.
 func (w *walker) upgrade(a *tables.Attempt) {
 	defer w.s.Blaming(a.ID.Job)
 	s := w.s
@@ -192,9 +193,8 @@ func (w *walker) upgrade(a *tables.Attempt) {
 	s.emit(model.Upgraded{Attempt: a.ID, With: s.With(a), Binds: binds})
 }
 
-// leavesBlocked reports whether somebody earlier in the order waits for the
-// chain of an attempt's leaves, or booked some of them before: an upgrade would take the
-// room that he waits for.
+// leavesBlocked reports whether an earlier gang waits for the chain of an attempt's leaves, or
+// booked some of them before. An upgrade would take its cells.
 func (w *walker) leavesBlocked(a *tables.Attempt) bool {
 	s := w.s
 	var kept cell.LeafSet

@@ -92,7 +92,7 @@ type bookings struct {
 	endless   []model.JobID             // by chain, the first such job; no job without limit passes it
 	waiting   int                       // how many gangs found nothing
 	turns     int64                     // turn of the latest booking
-	heldUp    int                       // len(Out) when a gang first blocked without a booking; or None
+	heldUp    int                       // len(Out) when a gang first blocked unbooked; else None
 	displaced []model.GangRef           // gangs whose bookings were passed and ended
 	idle      cell.LeafSet
 	ends      []ending

@@ -14,13 +14,14 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Within one priority only the policy can say what gives way: Wish.Over names the running gangs
-// behind the wish. Two things hold them up, and nothing else: the minimum run time, which is the
-// VC's or the policy's quantum (index/min_run.go), and the budget of preemptions.
+// Within one priority only the policy says what may be preempted: Wish.Over names the running
+// gangs behind the wish. Only two things protect these: the minimum run time, which is the VC's
+// or the policy's quantum (index/min_run.go), and the budget of preemptions.
 
-// planOver finds cells for a gang that found none otherwise, at the expense of its own priority: of
-// what was promised cells and stands behind it, else of what runs, else of both; last of the cells
-// that are bound for what runs. If need be charges of bad hardware move first.
+// planOver finds cells for a gang at the expense of its own priority when all else failed. It
+// tries to revoke reservations behind it, then to stop running gangs, then both, then to take
+// guarantees so that cells can be bound elsewhere. If need be, charges of bad hardware move
+// first.
 func (s *Pass) planOver(w place.Want, wish model.Wish) (place.Plan, bool) {
 	if !wish.Takes() || w.J.Spec.Priority < cell.MinGuaranteed {
 		return place.Plan{}, false
@@ -54,11 +55,11 @@ func (s *Pass) planTaking(w place.Want, wish model.Wish) (place.Plan, bool) {
 		}
 	}
 	if missing > own+s.yielding(j, w.Due) {
-		return place.Plan{}, false // whatever stands behind it
+		return place.Plan{}, false // whatever gangs are behind it
 	}
 	tail, all := s.tail(j, &wish, hearMost(&s.Index, j, missing))
 	tried := 0
-	if !all { // mostly nothing but their number counts
+	if !all { // mostly only the number of leaves matters
 		if p, ok := s.planStopping(r, tail, missing, stopping{due: w.Due}); ok {
 			p.Over = true
 			return p, true
@@ -67,7 +68,7 @@ func (s *Pass) planTaking(w place.Want, wish model.Wish) (place.Plan, bool) {
 		tail, _ = s.tail(j, &wish, math.MaxInt64)
 	}
 	if len(tail) == 0 || missing > own+s.leavesOf(tail) {
-		return place.Plan{}, false // as its VC's guarantee does not reach
+		return place.Plan{}, false // its VC's quota does not suffice
 	}
 	p, ok := s.planStopping(r, tail, missing, stopping{tried, w.Due})
 	if !ok {
@@ -79,7 +80,7 @@ func (s *Pass) planTaking(w place.Want, wish model.Wish) (place.Plan, bool) {
 				stopping{due: w.Due})
 		})
 	}
-	if !ok { // cells that are bound for them may be what is in the way
+	if !ok { // the cells bound for them may be the obstacle
 		p, ok = s.PlanClearing(r, append(s.AnyBelow(r.Space, r.Priority), tail...))
 	}
 	p.Over = true
@@ -88,13 +89,13 @@ func (s *Pass) planTaking(w place.Want, wish model.Wish) (place.Plan, bool) {
 
 // stopping says how gangs from the tail of the order may be stopped.
 type stopping struct {
-	tried int  // so many of the tail do not suffice
-	due   bool // the quantum of the policy protects nothing
+	tried int  // this many of the tail are known not to suffice
+	due   bool // the policy's quantum protects no gang
 }
 
-// planStopping stops gangs from the tail of the order, as many as suffice, and then gives those
-// back that were not needed, the best in the order first; so many leaves are missing by their
-// number alone, and so many of the tail do not suffice.
+// planStopping stops gangs from the tail of the order, as many as suffice, and then spares
+// those that were not needed, the best in the order first. At least missing leaves must come
+// free.
 func (s *Pass) planStopping(r cell.Request, tail []cell.AllocID, missing int64, how stopping) (place.Plan, bool) {
 	if lazies := s.mayBeLazy(tail); len(lazies) > 0 {
 		if done, res, ok := s.Cluster.DemotedFits(&r, lazies, s.Tied); ok {
@@ -129,9 +130,9 @@ func (s *Pass) planStopping(r cell.Request, tail []cell.AllocID, missing int64, 
 	return s.PlanOf(q, s.Cluster.Settle(&q, found), how.due), true
 }
 
-// promisedBehind returns the reservations of a gang's own priority that it may have taken back, the
-// first to go first: members above a minimum, and those of which the policy says that they stand
-// behind it. What this decision promised stays.
+// promisedBehind returns the reservations of its own priority that a gang may have revoked, the
+// first to go first: of members above a minimum, then of gangs that the policy puts behind it.
+// Reservations made by this decision stay.
 func (s *Pass) promisedBehind(j *tables.Job, wish model.Wish) []int32 {
 	var out []int32
 	if len(s.Promises) == 0 {
@@ -159,7 +160,7 @@ func (s *Pass) promisedBehind(j *tables.Job, wish model.Wish) []int32 {
 	return out
 }
 
-// passesBy reports whether the policy says that a gang stands behind one that it wishes for.
+// passesBy reports whether the policy puts a gang behind the wished-for one.
 func (s *Pass) passesBy(j *tables.Job, wish model.Wish, ref model.GangRef) bool {
 	if wish.Passes == nil {
 		return false
@@ -170,7 +171,7 @@ func (s *Pass) passesBy(j *tables.Job, wish model.Wish, ref model.GangRef) bool 
 	return passes
 }
 
-// ofPriority keeps the reservations of one priority.
+// ofPriority returns the reservations of one priority.
 func (s *Pass) ofPriority(slots []int32, p cell.Priority) []int32 {
 	return slices.DeleteFunc(slices.Clone(slots), func(slot int32) bool { return s.Jobs[s.Attempts[slot].Job].Spec.Priority != p })
 }
@@ -185,8 +186,8 @@ func (s *Pass) promisedLeaves(slots []int32) int64 {
 	return n
 }
 
-// planOver is the same beside the bookings of others. What comes later in the order may stop fewer:
-// where one found nothing, its like that must leave as much alone finds nothing either.
+// planOver is Pass.planOver beside the bookings of others. Gangs later in the order may stop
+// fewer, so where one found nothing, those with an equal key find nothing either.
 func (o *bookings) planOver(a asking, wish model.Wish) (p place.Plan, ok bool) {
 	if !wish.Takes() {
 		return p, false
@@ -207,10 +208,10 @@ func (o *bookings) planOver(a asking, wish model.Wish) (p place.Plan, ok bool) {
 	return p, ok
 }
 
-// tail returns the allocations that may be lifted for a gang of their own priority, first to go
-// first: members above a minimum, then those that the policy names, until they hold so many leaves,
-// or all; where it only lets jobs shrink, members above the usual size. It stands in the memory of
-// the next call.
+// tail returns the allocations that a gang may preempt in its own priority, first to go first:
+// members above a minimum, then those that the policy names, until they hold most leaves. all
+// says that the list is complete. If the policy only lets jobs shrink, these are the members
+// above the usual size. The list is valid until the next call.
 func (s *Pass) tail(j *tables.Job, wish *model.Wish, most int64) (list []cell.AllocID, all bool) {
 	t := &s.Mem.tail
 	if t.each == nil {
@@ -233,8 +234,8 @@ func (s *Pass) tail(j *tables.Job, wish *model.Wish, most int64) (list []cell.Al
 	return t.out, t.left > 0
 }
 
-// hearMost is how many leaves of the tail are heard of first for a gang that lacks some: as many,
-// where these would be stopped one after the other, and all where a choice is made among them.
+// hearMost is how many leaves of the tail are collected first for a gang that lacks some: just
+// as many if they are stopped in order, all if a choice is made among them.
 func hearMost(s *index.Index, j *tables.Job, missing int64) int64 {
 	if s.PartialJobs > 0 || s.WillingBelow(j.Space, j.Spec.Priority+1) {
 		return math.MaxInt64
@@ -242,13 +243,13 @@ func hearMost(s *index.Index, j *tables.Job, missing int64) int64 {
 	return max(missing, 1)
 }
 
-// grown reports whether an attempt is that of a member above its job's usual size.
+// grown reports whether an attempt is a member above its job's usual size.
 func (s *Pass) grown(a *tables.Attempt) bool {
 	j := &s.Jobs[a.Job]
 	return s.IsExtra(a) && !j.Within(a.ID.Gang, j.Spec.UsualSize())
 }
 
-// listen hears one: what is done about it is not the policy's code.
+// listen hears one gang. A panic in it is not blamed on the policy.
 func (t *tailing) listen(ref model.GangRef) bool {
 	was := t.s.Ask(0)
 	t.hear(ref)
@@ -256,7 +257,7 @@ func (t *tailing) listen(ref model.GangRef) bool {
 	return t.left > 0
 }
 
-// hear adds one that may be lifted.
+// hear adds a gang that the policy named, if it may be preempted.
 func (t *tailing) hear(ref model.GangRef) {
 	s, j, v := t.s, t.j, t.s.Find(ref.Job)
 	if v == nil || ref.Gang < 0 || int(ref.Gang) >= len(v.Gangs) || v.Gangs[ref.Gang].Attempt == tables.None ||
@@ -269,7 +270,7 @@ func (t *tailing) hear(ref model.GangRef) {
 	}
 	if len(v.Gangs) > 1 {
 		if slices.Contains(s.PartlyPlaced, v.ID) {
-			return // its gang that found nothing, before this one, would be next to take the cells
+			return // its own gang that found nothing earlier would take the cells next
 		}
 		if v.Yielded+t.named[v.ID] >= t.vc.PreemptionBudget() {
 			return
@@ -284,7 +285,7 @@ func (t *tailing) hear(ref model.GangRef) {
 			t.also = map[cell.AllocID]int{}
 		}
 		if t.also[a.Alloc]++; t.also[a.Alloc] < len(s.MembersOf(a.Alloc)) {
-			return // who shares its leaves has to stand behind as well
+			return // all that share its leaves must be behind as well
 		}
 	}
 	if t.firm && v.Spec.Partial() {
@@ -294,8 +295,8 @@ func (t *tailing) hear(ref model.GangRef) {
 	t.left -= s.leavesOf(t.out[len(t.out)-1:])
 }
 
-// membersAbove returns what the members above a job's minimum hold that may have to leave for
-// another job, the last first.
+// membersAbove returns the allocations of members above a job's minimum that another job may
+// preempt, the last first.
 func (s *Pass) membersAbove(by, of *tables.Job, due bool) []cell.AllocID {
 	var out []cell.AllocID
 	for g := len(of.Gangs) - 1; g > 0; g-- {
@@ -306,13 +307,13 @@ func (s *Pass) membersAbove(by, of *tables.Job, due bool) []cell.AllocID {
 	return out
 }
 
-// yields reports whether an attempt may have to leave for a job of its own priority and VC: it ran
-// for the minimum, and has budget.
+// yields reports whether a job of the same priority and VC may preempt an attempt: it has run
+// for the minimum run time, and its job has budget left.
 func (s *Pass) yields(j *tables.Job, a *tables.Attempt, due bool) bool {
 	return s.yieldsIn(j.Space, s.VC(j.Space), a, due)
 }
 
-// yieldsIn is the same for a job of a VC. What this very decision gave stays.
+// yieldsIn is the same for a job of a VC. What this very decision placed stays.
 func (s *Pass) yieldsIn(space int32, cfg *model.VCConfig, a *tables.Attempt, due bool) bool {
 	v := &s.Jobs[a.Job]
 	al := s.Cluster.Alloc(a.Alloc)
@@ -372,7 +373,7 @@ func (v view) SKU(ref model.GangRef) cell.TypeName {
 	return v.s.Cluster.Alloc(v.s.Attempts[j.Gangs[ref.Gang].Attempt].Alloc).Placement.Tasks[0].SKU
 }
 
-// mayBeLazy keeps the allocations whose jobs allow lazy preemption.
+// mayBeLazy returns the allocations whose jobs allow lazy preemption.
 func (s *Pass) mayBeLazy(ids []cell.AllocID) []cell.AllocID {
 	var out []cell.AllocID
 	for _, id := range ids {
@@ -383,8 +384,8 @@ func (s *Pass) mayBeLazy(ids []cell.AllocID) []cell.AllocID {
 	return out
 }
 
-// liftingThese returns the request with which everything below the gang's priority, and some
-// allocations of its own, may be made to leave. It holds until the next is made.
+// liftingThese returns the request that may preempt everything below the gang's priority, and
+// the given allocations of its own. It is valid until the next call.
 func (s *Pass) liftingThese(r cell.Request, ids []cell.AllocID) cell.Request {
 	q := s.Lifting(r, r.Priority)
 	also := slices.Grow(s.Mem.also[:0], len(s.ByAlloc))[:len(s.ByAlloc)]
@@ -407,7 +408,7 @@ func (s *Pass) leavesOf(ids []cell.AllocID) int64 {
 	return n
 }
 
-// makeLazy makes an attempt opportunistic, and what stands above it with it.
+// makeLazy demotes an attempt with those that share its leaves, and the members above it.
 func (s *Pass) makeLazy(a *tables.Attempt, by model.AttemptID, over bool) {
 	for _, m := range s.MembersOf(a.Alloc) {
 		s.assertBehind(by, m, over)
@@ -419,8 +420,8 @@ func (s *Pass) makeLazy(a *tables.Attempt, by model.AttemptID, over bool) {
 	}
 }
 
-// yielding is how many leaves work of a job's priority and VC holds that may have to leave for
-// another job of it: no tail has more.
+// yielding counts the leaves of a job's priority and VC that another job of it may preempt: an
+// upper bound for any tail.
 func (s *Pass) yielding(j *tables.Job, due bool) int64 {
 	y, cfg := &s.Mem.yielding, s.VC(j.Space)
 	if y.seq == s.Seq && y.prio == j.Spec.Priority && y.due == due {

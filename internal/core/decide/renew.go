@@ -10,12 +10,12 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// How a walk keeps the bookings that there are: those whose cells are still to be had as they
-// are, as much later as who is before them; the others anew.
+// How a walk takes over existing bookings: those whose cells can still be had stay, as much
+// later as what is before them; the others are made anew.
 
 // enter takes over the bookings of a priority when the walk reaches it, in the order in which
-// they were made. One whose cells are no longer to be had is made anew beside those before it,
-// and those after it give way: only one without a time, which was told none, comes last.
+// they were made. One whose cells cannot be had is made anew beside those before it, and those
+// after it give way. One without a time comes last: it was told none.
 func (o *bookings) enter(p cell.Priority) {
 	if p == o.prio {
 		return
@@ -33,7 +33,7 @@ func (o *bookings) enter(p cell.Priority) {
 		if b, ok := o.restore(a); ok && o.add(b) {
 			continue
 		}
-		o.rehold() // without what it held to see whether it stands
+		o.rehold() // without the cells that restore held
 		if a.told() == 0 {
 			lost = append(lost, a)
 			continue
@@ -47,7 +47,8 @@ func (o *bookings) enter(p cell.Priority) {
 	o.forward()
 }
 
-// inTurn returns the gangs of a priority with a booking, in the order in which these were made.
+// inTurn returns the booked gangs of a priority, in the order in which their bookings were
+// made.
 func (o *bookings) inTurn(p cell.Priority) []asking {
 	var out []asking
 	for _, ref := range o.s.Booked {
@@ -61,7 +62,7 @@ func (o *bookings) inTurn(p cell.Priority) []asking {
 	return out
 }
 
-// told is when a gang's booking begins, as was said; 0 when it has none, or one without a time.
+// told is the start of a gang's booking as it was told; 0 without a booking or a time.
 func (a asking) told() model.Time {
 	if was := tables.RareOf(a.j.Gangs[a.g].Rare).Booked; was != nil {
 		return was.Start
@@ -69,7 +70,7 @@ func (a asking) told() model.Time {
 	return 0
 }
 
-// anew books a gang once more: under easy each time, else since it lost its cells.
+// anew books a gang again: under easy at each walk, else because its booking lost its cells.
 func (o *bookings) anew(a asking) {
 	b, _, ok := o.search(a, o.s.Now)
 	if !ok {
@@ -81,15 +82,15 @@ func (o *bookings) anew(a asking) {
 	case !o.easy:
 		b.first, b.clear = b.start, b.start
 	case was < b.start && b.start <= was.Add(maxUntold):
-		b.start = was // it is as good as what was told
+		b.start = was // close enough to what was told
 	}
 	b.due = b.free == o.s.Now && was == o.s.Now
 	o.add(b)
 }
 
-// restore reads a booking that keeps its cells, when they can still be had.
+// restore restores a booking that keeps its cells, if they can still be had.
 func (o *bookings) restore(a asking) (book, bool) {
-	defer o.s.Blaming(a.ref.Job) // which is not the job at whose turn this is done
+	defer o.s.Blaming(a.ref.Job) // not the job whose turn it is
 	was := tables.RareOf(a.j.Gangs[a.g].Rare).Booked
 	if len(was.Leaves) == 0 {
 		return book{}, false
@@ -109,7 +110,7 @@ func (o *bookings) restore(a asking) (book, bool) {
 	return b, true
 }
 
-// retime gives bookings of this priority without a time one where it can be said by now, beside
+// retime gives bookings of this priority that have no time one, if it is known by now beside
 // all others.
 func (o *bookings) retime() {
 	for i := range len(o.books) {
@@ -122,7 +123,7 @@ func (o *bookings) retime() {
 		switch {
 		case ok:
 			o.replace(a, o.timedBook(a, t, res))
-		case len(b.after) == 0: // nobody is in the way any more but others who are booked
+		case len(b.after) == 0: // only other bookings are in the way by now
 			o.forget(a.ref)
 			o.rehold()
 			o.anew(a)
@@ -130,15 +131,15 @@ func (o *bookings) retime() {
 	}
 }
 
-// replace puts a booking in the place of what a gang has.
+// replace puts a booking in the place of the gang's old one.
 func (o *bookings) replace(a asking, b book) {
 	o.forget(a.ref)
 	o.rehold()
 	o.add(b)
 }
 
-// standing returns the cells of a booking as they stand now: a booking is one of
-// virtual cells, and follows them to other physical ones.
+// standing returns the present cells of a booking, and holds them: a booking names cells of the
+// VC, and follows them when they are bound elsewhere.
 func (o *bookings) standing(was *model.Booked) ([]cell.LeafID, []cell.Bind, bool) {
 	binds, held, ok := o.s.Cluster.HoldAnew(o.space, was.Binds)
 	if !ok {
@@ -161,8 +162,8 @@ func (o *bookings) standing(was *model.Booked) ([]cell.LeafID, []cell.Bind, bool
 	return leaves, binds, true
 }
 
-// packs reports whether a gang fits the very leaves of a booking: where its cells moved they may
-// lie on other nodes than together.
+// packs reports whether a gang fits exactly the leaves of a booking. After its cells moved,
+// they may no longer be on one node together.
 func (o *bookings) packs(a asking, b *book) bool {
 	r := o.s.Lifting(o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer}), a.prio)
 	var elsewhere cell.LeafSet
@@ -175,8 +176,8 @@ func (o *bookings) packs(a asking, b *book) bool {
 	return ok
 }
 
-// newBook is a booking of leaves in preassigned cells of the VC; what lies around
-// these in the VCs that it is part of comes with them.
+// newBook makes a booking of leaves in preassigned cells of the VC. The cells of VCs around it
+// come with these and are not listed.
 func (o *bookings) newBook(a asking, start model.Time, leaves []cell.LeafID, binds []cell.Bind) book {
 	binds = slices.DeleteFunc(slices.Clone(binds), func(b cell.Bind) bool { return b.Space != 0 })
 	b := book{ref: a.ref, prio: a.prio, start: start, first: start, free: start, end: forever, leaves: leaves,
@@ -201,10 +202,10 @@ func (o *bookings) newBook(a asking, start model.Time, leaves []cell.LeafID, bin
 	return b
 }
 
-// slide makes a booking as much later as who is on its cells, or is booked there before it,
-// leaves later than was told: a limit counts from the start, which takes a while. All that
-// follows on these cells slides behind it; nobody goes elsewhere, and nobody jumps the queue.
-// It is false when somebody is there who has no limit, or should have left a while ago.
+// slide makes a booking later by as much as the gangs before it on its cells leave later than
+// told: limits count from the start, which takes a while. Bookings stay on their cells and in
+// their order. It is false if a gang there has no limit or should have left more than maxUntold
+// ago.
 func (o *bookings) slide(a asking, b *book) bool {
 	if b.start == 0 {
 		return true
@@ -248,8 +249,8 @@ func (o *bookings) slide(a asking, b *book) bool {
 	return true
 }
 
-// before reports whether a holder was there or had a booking before a booking was made, or came
-// with a higher priority.
+// before reports whether a holder got its cells, or a booking for them, before a booking was
+// made, or has a higher priority.
 func (o *bookings) before(id cell.AllocID, b *book) bool {
 	h := o.s.Holder(id)
 	if turn := tables.RareOf(h.Rare).Turn; turn != 0 && turn < b.turn {
@@ -258,8 +259,8 @@ func (o *bookings) before(id cell.AllocID, b *book) bool {
 	return h.Placed < b.since || o.s.Cluster.Alloc(id).Priority > b.prio
 }
 
-// obtainable reports whether the leaves of a booking are still free at its start
-// as far as limits tell, and kept for nobody else then.
+// obtainable reports whether the leaves of a booking are free at its start, as far as limits
+// tell, and not kept for another booking.
 func (o *bookings) obtainable(a asking, b *book) bool {
 	a.turns, a.late = true, b.late()
 	if b.set.Meets(o.kept(a, b.free, b.end)) {
@@ -273,7 +274,7 @@ func (o *bookings) obtainable(a asking, b *book) bool {
 		switch {
 		case promised != cell.None && !o.clears(a, promised, b.free), o.s.LeafBad(l):
 			return false
-		case r.Avoided.Has(node), r.Allowed != nil && !r.Allowed.Has(node): // a file may have named it otherwise
+		case r.Avoided.Has(node), r.Allowed != nil && !r.Allowed.Has(node): // the configuration changed
 			return false
 		case hold == cell.None, o.clears(a, hold, b.free):
 		case b.start != 0 || o.s.Stuck(hold):
@@ -283,9 +284,9 @@ func (o *bookings) obtainable(a asking, b *book) bool {
 	return true
 }
 
-// forward moves bookings of this priority that keep their cells to an earlier time: the first,
-// when cells became free sooner than limits said, and who is much later than he was told. Who
-// stays so late is told anew.
+// forward moves bookings of this priority that keep their cells to earlier times: the first, as
+// cells may have come free sooner than limits said, and those much later than told. If these
+// stay late, users are told the new time.
 func (o *bookings) forward() {
 	if o.easy {
 		return
@@ -305,7 +306,7 @@ func (o *bookings) forward() {
 	}
 }
 
-// sooner makes a booking anew for an earlier time, if it can.
+// sooner rebooks a gang for an earlier time, if it can.
 func (o *bookings) sooner(b *book) bool {
 	defer o.s.Blaming(b.ref.Job)
 	a := o.asking(o.s.Find(b.ref.Job), b.ref.Gang)
@@ -322,21 +323,21 @@ func (o *bookings) sooner(b *book) bool {
 	return false
 }
 
-// precedes reports whether a booking binds a lazily preempted attempt: it is of a higher priority,
-// or was made before that began to run. Those that came after it came behind it, and it kept its
-// place.
+// precedes reports whether a booking binds a lazily preempted attempt: it has a higher
+// priority, or was made before the attempt was placed. The attempt keeps its place before later
+// bookings.
 func (o *bookings) precedes(b *book, a *tables.Attempt) bool {
 	prio := o.s.Jobs[a.Job].Spec.Priority
 	switch {
 	case b.over || b.prio < prio:
 		return false
-	case b.prio == prio && a.Placed == b.since && tables.RareOf(a.Rare).Turn == 0: // both by one decision
+	case b.prio == prio && a.Placed == b.since && tables.RareOf(a.Rare).Turn == 0: // in one decision
 		return b.ref.Job < a.ID.Job
 	}
 	return b.prio > prio || !o.before(a.Alloc, b)
 }
 
-// yieldTo holds the cells of those bookings alone that bind a lazily preempted attempt.
+// yieldTo holds only the cells of bookings that bind a lazily preempted attempt.
 func (o *bookings) yieldTo(a *tables.Attempt) {
 	o.release()
 	for i := range o.books {
@@ -347,7 +348,7 @@ func (o *bookings) yieldTo(a *tables.Attempt) {
 	}
 }
 
-// yielded holds those of all bookings again, but for those that it took cells from.
+// yielded holds the cells of all bookings again, and ends those that lost cells to the upgrade.
 func (o *bookings) yielded() {
 	o.release()
 	o.again()

@@ -8,7 +8,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// watch lets a VC's policy see what a job reported.
+// watch shows a VC's policy what a job reported. The policy may end the job.
 func (s *Pass) watch(slot int32) {
 	j := &s.Jobs[slot]
 	w, ok := s.Policies[max(j.Space, 0)].(model.Watcher)
