@@ -10,22 +10,22 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// What a policy may wish beside cells: that a gang joins others on their leaves, that
-// those who share leaves take other turns, or that a gang moves. Whether that can be is
-// judged here alone.
+// What a policy may wish besides cells: that a gang joins others on their leaves, that gangs on
+// the same leaves take other turns, or that a gang moves. Only the code here judges whether
+// that can be.
 
 const (
 	MaxSharers = 16 // gangs on the same leaves
-	maxMoves   = 4  // gangs of a VC that one decision stops so that they move
+	maxMoves   = 4  // gangs of a VC that one decision moves
 )
 
-// together grants a wish for turns: the gang joins, or those who share leaves run by
-// other turns. It makes nobody wait and nobody leave.
+// together grants a wish for turns: the gang joins others on their leaves, or takes turns with
+// them in another way. No other gang waits or leaves for it.
 func (w *walker) together(wish *model.Wish) {
 	s := w.s
 	j := s.Find(wish.Gang.Job)
 	if j == nil || wish.Gang.Gang < 0 || int(wish.Gang.Gang) >= len(j.Gangs) || w.outlook != nil {
-		return // what is booked rests on when those who hold leaves end
+		return // bookings rely on when the holders of leaves end
 	}
 	host := s.hostOf(wish)
 	if host == nil || !s.MayShare(host, wish) || !slices.ContainsFunc(wish.Turns,
@@ -38,7 +38,7 @@ func (w *walker) together(wish *model.Wish) {
 		s.retune(host, wish)
 		return
 	case g.Attempt != tables.None:
-		return // it has a promise, which is kept
+		return // it has a reservation, which is kept
 	}
 	if !g.Waiting || !s.Eligible(j, wish.Gang.Gang) || w.pinBlocked(j.ID, g) || s.StartedOtherwise(host) ||
 		!s.ShapedLike(j, wish.Gang.Gang, host) {
@@ -50,9 +50,9 @@ func (w *walker) together(wish *model.Wish) {
 	s.emit(model.Rotated{Rotation: s.rotation(wish)})
 }
 
-// hostOf returns the first member of the one allocation that all gangs of a wish for
-// turns hold, but for one that waits; nil when they do not, when one of its members is
-// not among them, or when it may not be shared now.
+// hostOf returns the first member of the allocation that all gangs of a wish for turns hold,
+// except the one that waits. It is nil if they hold several, if a member is not in the wish, or
+// if the allocation may not be shared now.
 func (s *Pass) hostOf(wish *model.Wish) *tables.Attempt {
 	var host *tables.Attempt
 	n, waits := 0, false
@@ -82,7 +82,7 @@ func (s *Pass) hostOf(wish *model.Wish) *tables.Attempt {
 	return host
 }
 
-// AttemptOf returns the attempt of a gang that runs; nil when it has none, or a promise.
+// AttemptOf returns the attempt of a gang that runs; nil if it has none, or only a reservation.
 func (s *Pass) AttemptOf(r model.GangRef) *tables.Attempt {
 	j := s.Find(r.Job)
 	if j == nil || r.Gang < 0 || int(r.Gang) >= len(j.Gangs) || j.Gangs[r.Gang].Attempt == tables.None {
@@ -94,8 +94,8 @@ func (s *Pass) AttemptOf(r model.GangRef) *tables.Attempt {
 	return nil
 }
 
-// MayShare reports whether the gangs of a wish may take these turns on an allocation:
-// each is in it once and lets itself be suspended, or packed, and their memory fits.
+// MayShare reports whether the gangs of a wish may take these turns on an allocation. Each must
+// be in it once and allow to be suspended, or packed, and their memory must fit.
 func (s *Pass) MayShare(host *tables.Attempt, wish *model.Wish) bool {
 	n := 0
 	var seen [MaxSharers + 1]model.GangRef
@@ -123,15 +123,15 @@ func (s *Pass) MayShare(host *tables.Attempt, wish *model.Wish) bool {
 	return n == 1 || s.memoryFits(host, wish.Turns)
 }
 
-// memoryFits reports whether the gangs that take turns on an allocation fit into the
-// memory of its devices, in every turn: those that run, and those suspended ones that do
-// not give their memory back. What nobody knows the memory of may need all of it.
+// memoryFits reports whether the gangs that take turns on an allocation fit its devices' memory
+// in every turn: those that run, and suspended ones that keep their memory. A gang of unknown
+// memory may need all of it.
 func (s *Pass) memoryFits(host *tables.Attempt, turns [][]model.GangRef) bool {
 	of := s.DeviceMemory(host)
-	if of == 0 { // of devices about which nothing is known, nobody can tell that two fit
+	if of == 0 { // on devices of unknown memory no two gangs fit
 		return !slices.ContainsFunc(turns, func(t []model.GangRef) bool { return len(t) > 1 })
 	}
-	var kept int64 // by suspended gangs
+	var kept int64 // kept by gangs while suspended
 	for _, turn := range turns {
 		for _, ref := range turn {
 			kept += s.memoryKept(ref, of)
@@ -149,7 +149,7 @@ func (s *Pass) memoryFits(host *tables.Attempt, turns [][]model.GangRef) bool {
 	return true
 }
 
-// memoryKept is how much a gang needs on each device while it is suspended.
+// memoryKept is how many MiB a gang keeps on each device while it is suspended.
 func (s *Pass) memoryKept(r model.GangRef, of int64) int64 {
 	if s.Find(r.Job).Spec.Hints.Suspend != nil {
 		return 0
@@ -157,8 +157,8 @@ func (s *Pass) memoryKept(r model.GangRef, of int64) int64 {
 	return s.memoryOf(r, of)
 }
 
-// memoryOf is how much a gang needs on each device, in MiB: what its job declares, or
-// the most that was seen; all when nothing is known.
+// memoryOf is how many MiB a gang needs on each device: what its job declares or the most that
+// was measured, whichever is more; all of it if neither is known.
 func (s *Pass) memoryOf(r model.GangRef, of int64) int64 {
 	if n := s.knownMemory(r); n > 0 {
 		return n
@@ -166,7 +166,7 @@ func (s *Pass) memoryOf(r model.GangRef, of int64) int64 {
 	return of
 }
 
-// knownMemory is what is known about it; 0 is nothing.
+// knownMemory is memoryOf, but 0 if nothing is known.
 func (s *Pass) knownMemory(r model.GangRef) int64 {
 	j := s.Find(r.Job)
 	n := j.Spec.Hints.GPUMemoryMB
@@ -178,8 +178,8 @@ func (s *Pass) knownMemory(r model.GangRef) int64 {
 	return n
 }
 
-// ShapedLike reports whether the leaves of others are of a gang's kinds and number, on nodes
-// that it may use and that are in order.
+// ShapedLike reports whether a gang could run on a host's leaves: they have the types and
+// numbers that it asks for, on healthy nodes that it may use.
 func (s *Pass) ShapedLike(j *tables.Job, g int32, host *tables.Attempt) bool {
 	hj := &s.Jobs[host.Job]
 	if !state.Alike(&j.Gangs[g], &hj.Gangs[host.ID.Gang]) || j.Spec.Gangs[g].Extra ||
@@ -205,7 +205,7 @@ func (s *Pass) ShapedLike(j *tables.Job, g int32, host *tables.Attempt) bool {
 	return true
 }
 
-// rotation is a wish for turns with the attempts of its gangs.
+// rotation returns a wish for turns with the attempts of its gangs.
 func (s *Pass) rotation(wish *model.Wish) model.Rotation {
 	r := model.Rotation{Epoch: s.Now}
 	for _, turn := range wish.Turns {
@@ -221,7 +221,7 @@ func (s *Pass) rotation(wish *model.Wish) model.Rotation {
 	return r
 }
 
-// retune changes the turns of an allocation, once in a decision, if they are others.
+// retune changes the turns of an allocation if they differ, at most once per decision.
 func (s *Pass) retune(host *tables.Attempt, wish *model.Wish) {
 	r := s.rotation(wish)
 	if was := s.RotationOf(host); was == nil && len(r.Turns) == 1 && len(r.Turns[0]) == 1 || was != nil &&
@@ -234,8 +234,8 @@ func (s *Pass) retune(host *tables.Attempt, wish *model.Wish) {
 	s.emit(model.Rotated{Rotation: r})
 }
 
-// move stops a gang so that it is placed again: on the nodes of the wish, where it fits
-// now without it.
+// move stops a gang to run elsewhere, on nodes of the wish where it fits beside its present
+// cells.
 func (w *walker) move(wish *model.Wish) {
 	s := w.s
 	a := s.AttemptOf(wish.Gang)
@@ -243,7 +243,7 @@ func (w *walker) move(wish *model.Wish) {
 		return
 	}
 	if w.moves == maxMoves {
-		s.LookAgain.By(w.space) // at the next look, which is at once: it must not depend on what else happens
+		s.LookAgain.By(w.space) // retried at the next look, which is at once
 		return
 	}
 	j := &s.Jobs[a.Job]
@@ -266,7 +266,7 @@ func (w *walker) move(wish *model.Wish) {
 	s.sendTo(a, res.Placement, nil)
 }
 
-// tune asks a VC's policy what it would change among those who run.
+// tune asks a VC's policy what it would change among running gangs.
 func (w *walker) tune() {
 	s := w.s
 	t, ok := s.Policies[w.space].(model.Tuner)
@@ -277,7 +277,7 @@ func (w *walker) tune() {
 	for i := len(ranks) - 1; i >= 0; i-- {
 		was := s.Ask(w.space)
 		for wish := range t.Tune(view{s: s, space: w.space, prio: ranks[i].Prio, now: s.Now, w: w}) {
-			s.Ask(0) // what is done about a wish is not the policy's code
+			s.Ask(0) // a panic in granting is not blamed on the policy
 			if wish.Note != nil {
 				w.remember(wish.Note)
 			}
@@ -288,7 +288,7 @@ func (w *walker) tune() {
 	}
 }
 
-// adjust grants a wish for turns, for a move or for another size.
+// adjust grants a wish for turns, a move or another size.
 func (w *walker) adjust(wish *model.Wish) {
 	defer w.s.Blaming(wish.Gang.Job)
 	switch {

@@ -24,8 +24,7 @@ func (v view) Allocations() []*model.Allocation {
 	return nil
 }
 
-// queued yields the queue's entries of the view's priority, in the order of
-// submission.
+// queued yields the queued gangs of the view's priority, by submission.
 func (v view) queued() iter.Seq[index.Queued] {
 	return func(yield func(index.Queued) bool) {
 		c := v.cursor()
@@ -34,17 +33,16 @@ func (v view) queued() iter.Seq[index.Queued] {
 	}
 }
 
-// cursor reads a queue's entries of one priority. Gangs that leave the queue
-// while it is read are stepped over.
+// cursor reads the queued gangs of one priority. Gangs may leave the queue meanwhile.
 type cursor struct {
 	view
 	at   int
-	last index.Queued // what was read last; its job is 0 at the beginning
+	last index.Queued // the last one read; Job is 0 at the start
 }
 
 func (v view) cursor() cursor { return cursor{view: v, at: index.Below(v.s.Queues[v.space], v.prio+1)} }
 
-// follows reports whether the cursor stands behind what was read last, which alone left.
+// follows reports whether the cursor is right behind the last gang read, which alone has left.
 func (c *cursor) follows(q []index.Queued) bool {
 	return c.at < len(q) && c.last.Compare(q[c.at]) < 0 && (c.at == 0 || q[c.at-1].Compare(c.last) < 0)
 }
@@ -89,14 +87,13 @@ func (v view) Kept() (model.Keeping, []model.GangView) {
 // Note implements View.
 func (v view) Note(id model.JobID) []byte { return v.s.Note(v.VC(), id) }
 
-// Ordered implements View. The gangs that wait for an upgrade, which are few, get
-// their keys now.
+// Ordered implements View. The few gangs that wait for an upgrade get their keys here.
 func (v view) Ordered(from int64) iter.Seq[model.Ranked] {
 	return func(yield func(model.Ranked) bool) {
 		s := v.s
 		s.AskGroups(v.space, model.ByKey)
 		m := index.Merge{S: &s.Index, Space: v.space, Prio: v.prio, Heads: s.Mem.heads[:0]}
-		s.Mem.heads = nil // who reads a second time meanwhile takes other memory
+		s.Mem.heads = nil // a nested call allocates its own
 		defer func() { s.Mem.heads = m.Heads }()
 		m.AddFull()
 		lazies := v.keyedLazies()
@@ -123,7 +120,7 @@ func (v view) Ordered(from int64) iter.Seq[model.Ranked] {
 	}
 }
 
-// keyedLazies are the gangs of the view that wait for an upgrade, in order.
+// keyedLazies returns the gangs of the view that wait for an upgrade, in order.
 func (v view) keyedLazies() []index.Queued {
 	lazies := v.s.LaziesAt(v.space, v.prio, false)
 	k, ok := v.s.Policies[v.space].(model.Keyed)
@@ -149,7 +146,7 @@ func (v view) Gang(r model.GangRef) model.GangView {
 	return v.s.GangView(index.Queued{Prio: v.prio, Job: r.Job, Gang: r.Gang, Slot: slot})
 }
 
-// Running implements View: full gangs, for what stands above a minimum gives way
+// Running implements View. It yields full gangs only: members above a minimum are preempted
 // before them whatever the policy says.
 func (v view) Running() iter.Seq[model.GangView] { return v.holding(v.s.Runs) }
 
@@ -160,7 +157,7 @@ func (v view) Leaving() iter.Seq[model.GangView] {
 	})
 }
 
-// holding yields the gangs of some attempts that hold cells of the VC.
+// holding yields the gangs of the attempts of the VC that satisfy which.
 func (v view) holding(which func(*tables.Attempt) bool) iter.Seq[model.GangView] {
 	return func(yield func(model.GangView) bool) {
 		s := v.s
@@ -248,7 +245,7 @@ func (v view) Measured() bool { return len(v.s.Config.Throughputs) > 0 }
 // Elastic implements View.
 func (v view) Elastic() bool { return v.s.Tallies[v.space].Partials > 0 }
 
-// Undisturbed implements View. Bookings let time say who may start.
+// Undisturbed implements View. With bookings, time alone may change what can start.
 func (v view) Undisturbed() bool {
 	l := &v.s.Dirty
 	return v.w != nil && !v.s.AllDirty && !l.Spaces[v.space] && !l.Always[v.space]
@@ -269,8 +266,8 @@ func (v view) Before() model.Time { return v.s.Decided }
 // VC implements View.
 func (v view) VC() cell.VCName { return v.s.Cluster.Space(v.space).Name }
 
-// Waiting implements View: the gangs that wait, and among them those that wait for
-// an upgrade. The members above a minimum come later, without the policy.
+// Waiting implements View. It includes gangs that wait for an upgrade, and not members above a
+// minimum, which are placed later without the policy.
 func (v view) Waiting() iter.Seq[model.GangView] {
 	return func(yield func(model.GangView) bool) {
 		lazies := v.s.LaziesAt(v.space, v.prio, false)

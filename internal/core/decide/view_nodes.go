@@ -10,9 +10,9 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// emptiest are nodes of a VC with the most idle leaves, as many as a gang needs and all that
-// are equally empty: the search chooses among these in its own order. It reads some
-// nodes of each kind, so what it costs does not grow with the cluster.
+// emptiest returns the nodes of a VC with the most idle leaves: as many as a gang needs, and
+// all that are as empty as the last of them. It samples some nodes of each kind, so its cost
+// does not grow with the cluster.
 func (s *Pass) emptiest(space int32, g *tables.Gang) cell.NodeSet {
 	type offer struct {
 		node, idle int32
@@ -48,7 +48,7 @@ func (s *Pass) emptiest(space int32, g *tables.Gang) cell.NodeSet {
 	return out
 }
 
-// unbound is how many leaves the VC's unbound cells have that a gang can use.
+// unbound counts the leaves of the VC's unbound cells that a gang can use.
 func (s *Pass) unbound(space int32, g *tables.Gang) (n int32) {
 	sp, f := s.Cluster.Space(space), s.Cluster.Forest()
 	for i := range sp.Roots {
@@ -67,7 +67,7 @@ func usableBy(g *tables.Gang, sku cell.TypeName) bool {
 	})
 }
 
-// samples is how many nodes of each kind of offer a policy sees.
+// samples is how many nodes of each kind a policy sees.
 const samples = 4
 
 // Nodes implements View.
@@ -86,7 +86,7 @@ func (v view) Nodes() iter.Seq[model.NodeView] {
 	}
 }
 
-// byNode puts the cells of one node together.
+// byNode groups cells by node.
 func (v view) byNode(all []cell.Sample) []model.NodeView {
 	f, out, offers := v.s.Cluster.Forest(), make([]model.NodeView, 0, len(all)), make([]model.Offer, 0, len(all))
 	for _, at := range all {
@@ -104,9 +104,9 @@ func (v view) byNode(all []cell.Sample) []model.NodeView {
 	return out
 }
 
-// lent counts, by the cells of nodes, the healthy leaves of opportunistic work. Where a VC
-// backfills they count as idle: the order would change by what is lent after it was asked for,
-// and somebody start who is stopped at once.
+// lent counts, by node-level cell, the healthy leaves that opportunistic work holds. With
+// backfill they count as idle: else lending would change the order after the policy was asked,
+// and start a gang that is stopped at once.
 func (v view) lent() map[cell.CellID]int32 {
 	s := v.s
 	if !v.besideBookings() || s.Cluster.Loose() == 0 {
@@ -130,14 +130,14 @@ func (v view) lent() map[cell.CellID]int32 {
 	return out
 }
 
-// withLent adds what is lent, of nodes in the VC's cells or in nobody's.
+// withLent adds lent leaves to the samples, for nodes whose cells are the VC's or unbound.
 func (v view) withLent(all []cell.Sample, lent map[cell.CellID]int32) []cell.Sample {
 	for i := range all {
 		all[i].Idle += lent[all[i].Cell]
 		delete(lent, all[i].Cell)
 	}
 	from := len(all)
-	for c, n := range lent { // in any order: they are sorted
+	for c, n := range lent { // in any order: sorted below
 		if space, _ := v.s.Cluster.RootOver(c); space == v.space || space == cell.None {
 			all = append(all, cell.Sample{Cell: c, Idle: n})
 		}

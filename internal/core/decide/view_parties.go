@@ -39,7 +39,8 @@ func (v view) Lines(by model.By, most func(*model.Line) int) []model.Line {
 	return out
 }
 
-// heads returns the first gangs of a wait group; beside bookings none says anything of others.
+// heads returns the first gangs of a wait group. With bookings they have no Shape: a failure
+// says nothing of other gangs then.
 func (v view) heads(l *index.WaitGroup, n int) []model.GangView {
 	out := v.s.Heads(l, n)
 	if v.besideBookings() {
@@ -51,8 +52,8 @@ func (v view) heads(l *index.WaitGroup, n int) []model.GangView {
 	return out
 }
 
-// besideBookings reports whether the VC backfills; who asks for the order alone sees the
-// same of those who wait as a walk.
+// besideBookings reports whether the VC backfills. A view for the order alone shows waiting
+// gangs as a walk does.
 func (v view) besideBookings() bool {
 	return v.w != nil && v.w.outlook != nil || v.all && v.s.Dirty.Always[v.space]
 }
@@ -100,15 +101,15 @@ func (v view) Parties(by model.By, all bool) []model.PartyGangs {
 	return out
 }
 
-// parties are those that wait, with the wait groups that they have among some.
+// parties are the parties that wait, with those wait groups of theirs that count.
 type parties struct {
 	v     view
 	lines []index.Chosen
 	found []partyGangs
-	at    map[model.Party]int32 // where they stand, once they are many
+	at    map[model.Party]int32 // their index in found, if there are many
 }
 
-// of returns where a party stands; one that is none yet becomes the last.
+// of returns the index of a party, which is appended if it is new.
 func (ps *parties) of(name model.Party) int32 {
 	n := int32(len(ps.found))
 	if n <= index.FewParties {
@@ -133,7 +134,7 @@ func (ps *parties) of(name model.Party) int32 {
 	return n
 }
 
-// layOut gives each party memory for its lines, taken at once for all.
+// layOut gives all parties memory for their lines, allocated at once.
 func (ps *parties) layOut() {
 	count := slices.Grow(ps.v.s.Mem.counts[:0], len(ps.found))[:len(ps.found)]
 	clear(count)
@@ -158,15 +159,14 @@ func (v view) Queue() model.PartyGangs {
 	return model.PartyGangs{Next: u.next, Pass: u.pass}
 }
 
-// partyGangs reads the gangs of one party: those that wait, and those that wait
-// for an upgrade.
+// partyGangs reads the gangs of one party, with those that wait for an upgrade.
 type partyGangs struct {
 	v      view
 	name   model.Party
 	leaves int64
 	merge  index.Merge
-	read   bool // what the merge comes to was returned
-	all    bool // also those whose shape found nothing
+	read   bool // the merge's current gang was returned
+	all    bool // includes shapes that found nothing
 	lazies []index.Queued
 }
 
@@ -194,8 +194,8 @@ func (u *partyGangs) next() (model.GangView, bool) {
 	return u.v.waiting(e, !u.read), true
 }
 
-// waiting is what a policy sees of a gang that waits, or with lazy for an upgrade:
-// the shape is left out where one gang says nothing of others.
+// waiting is what a policy sees of a gang that waits, with lazy for an upgrade. Shape is empty
+// if its failure says nothing of other gangs.
 func (v view) waiting(e index.Queued, lazy bool) model.GangView {
 	g := v.s.GangView(e)
 	if lazy || v.besideBookings() || v.s.Jobs[e.Slot].Gangs[e.Gang].Single {
@@ -204,7 +204,7 @@ func (v view) waiting(e index.Queued, lazy bool) model.GangView {
 	return g
 }
 
-// pass is next without the others of the last one's shape.
+// pass is next, without the other gangs of the last one's shape.
 func (u *partyGangs) pass() (model.GangView, bool) {
 	if u.read {
 		u.merge.Pass()
@@ -213,7 +213,7 @@ func (u *partyGangs) pass() (model.GangView, bool) {
 	return u.next()
 }
 
-// roomFor bounds the leaves of the gangs that grant could place.
+// roomFor bounds the leaves of the gangs that can be placed.
 func (v view) roomFor() int64 {
 	if v.w == nil {
 		return math.MaxInt64
@@ -229,18 +229,18 @@ func (v view) hopeless() map[string]bool {
 	return nil
 }
 
-// fruitless returns the shapes of which grant passes over all gangs.
+// fruitless returns the shapes whose gangs grant passes over.
 func (w *walker) fruitless() map[string]bool {
-	if w == nil || w.outlook != nil { // bookings are made for who cannot start
+	if w == nil || w.outlook != nil { // gangs that cannot start may still be booked
 		return nil
 	}
 	return w.failed
 }
 
-// Share implements View: DRF's dominant share (NSDI'11), of a VC's guarantee.
+// Share implements View: DRF's dominant share (NSDI'11) of a VC's quota, in millionths.
 func (v view) Share(by model.By, p model.Party) int64 {
 	hs := v.s.Holdings(v.space, by)
-	var room [16]int64 // of most clusters' resources
+	var room [16]int64 // enough for most clusters' resources
 	used := append(room[:0], make([]int64, len(hs.Owned))...)
 	for i := hs.From(by, p); i < len(hs.List) && hs.List[i].By == by && hs.List[i].Party == p; i++ {
 		v.s.AddResources(used, int(hs.List[i].Chain), hs.List[i].Leaves)
@@ -301,7 +301,7 @@ func (v view) Bad() int64 {
 	for i := range sp.Roots {
 		r := &sp.Roots[i]
 		if r.Cell == cell.None {
-			continue // it can be bound to one that is not
+			continue // it can be bound to a healthy cell
 		}
 		first := f.Cells[r.Cell].FirstLeaf
 		for l := first; l < first+cell.LeafID(f.NumLeaves(r.Cell)); l++ {
