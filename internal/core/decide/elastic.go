@@ -107,7 +107,7 @@ func (w *walker) grantExtra(e index.Queued) {
 		s.improve(place.Want{J: j, G: e.Gang, Blocked: w.blockedExtra(j)})
 		return
 	}
-	picky := g.Avoids() || s.Dirty.Firm[w.space] && len(w.blocked) > 1 // restricted to its minimum's type
+	picky := g.Avoids() || s.Dirty.Firm[w.space] && len(w.blocked) > 1 // tied to one type
 	if !picky && w.failed[g.Shape.Text] {
 		return
 	}
