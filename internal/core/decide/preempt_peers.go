@@ -80,7 +80,7 @@ func (s *Pass) planTaking(w place.Want, wish model.Wish) (place.Plan, bool) {
 				stopping{due: w.Due})
 		})
 	}
-	if !ok { // the cells bound for them may be the obstacle
+	if !ok { // cells that are bound for them may be the obstacle
 		p, ok = s.PlanClearing(r, append(s.AnyBelow(r.Space, r.Priority), tail...))
 	}
 	p.Over = true
