@@ -89,7 +89,7 @@ type bookings struct {
 	held      []cell.RootID
 	failed    map[passKey]bool
 	crowded   map[string]model.Duration // by shape, the shortest gang that found nothing to book
-	endless   []model.JobID             // by chain, the first such job; no job without limit passes it
+	endless   []model.JobID             // by chain, first unbookable job; none without limit passes it
 	waiting   int                       // how many gangs found nothing
 	turns     int64                     // turn of the latest booking
 	heldUp    int                       // len(Out) when a gang first blocked unbooked; else None

@@ -10,11 +10,11 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// A charge of bad hardware is a cell of a VC that is bound to a bad cell (cell/doom.go).
-// Charges move as part of the plan of a gang that finds no free cells at its turn. That gang
-// then starts or gets a reservation. The walk of a VC stops at such a gang (postponed) until
-// all other VCs were walked: gangs that need no move go first, in every VC. The others follow
-// by priority and submission, whatever their VC.
+// A charge of bad hardware is a cell of a VC that is bound to a bad cell in its place (HiveD's
+// doomed bad cell, cell/doom.go). Charges move as part of the plan of a gang that finds no free
+// cells at its turn. That gang then starts or gets a reservation. The walk of a VC stops at
+// such a gang (postponed) until all other VCs were walked: gangs that need no move go first, in
+// every VC. The others follow by priority and submission, whatever their VC.
 //
 // Each gang has one turn in a Decide (Moving.Had). A gang that found nothing before its VC
 // stopped has no second turn: it must not take what gangs behind it got since. It is looked at
