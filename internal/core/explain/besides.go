@@ -15,11 +15,11 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// maxNamed bounds how many jobs or nodes a reason names: how many there are besides is told.
+// maxNamed bounds how many jobs or nodes a reason names. It says how many more there are.
 const maxNamed = 10
 
-// few returns the first of those that a reason names, and how many there are besides; all where
-// what is named is tried.
+// few cuts a list to maxNamed entries and returns how many were left out. With s.Whole it leaves
+// out none, since all that a reason names is then tried.
 func few[T any](s *Explainer, all []T) ([]T, int) {
 	if s.Whole || len(all) <= maxNamed {
 		return slices.Clone(all), 0
@@ -27,7 +27,7 @@ func few[T any](s *Explainer, all []T) ([]T, int) {
 	return slices.Clone(all[:maxNamed]), len(all) - maxNamed
 }
 
-// shortened is a reason that names a few.
+// shortened cuts the jobs and nodes of a reason as few does.
 func shortened(s *Explainer, r model.Reason) model.Reason {
 	if more := len(r.Jobs) - maxNamed; more > 0 && !s.Whole {
 		r.Jobs, r.More = slices.Clone(r.Jobs[:maxNamed]), r.More+more
@@ -38,7 +38,8 @@ func shortened(s *Explainer, r model.Reason) model.Reason {
 	return r
 }
 
-// listed names the first of some jobs to a reader, and says how many there are besides.
+// listed is a text of the first maxNamed jobs, as a reader calls them, and of how many more there
+// are: those of ids that are left out, and more.
 func listed(s *Explainer, reader model.Subject, ids []model.JobID, more int) string {
 	if len(ids) == 0 {
 		return "no job"
@@ -53,7 +54,7 @@ func listed(s *Explainer, reader model.Subject, ids []model.JobID, more int) str
 	return strings.Join(out, ", ")
 }
 
-// fewNodes names the first of some nodes, and says how many there are besides.
+// fewNodes is a text of the first maxNamed nodes and of how many more there are.
 func fewNodes(nodes []cell.NodeName) string {
 	if more := len(nodes) - maxNamed; more > 0 {
 		return model.NodesText(nodes[:maxNamed]) + fmt.Sprintf(" and %d more", more)
@@ -61,8 +62,9 @@ func fewNodes(nodes []cell.NodeName) string {
 	return model.NodesText(nodes)
 }
 
-// aheadOf returns the jobs that are served before one: of one whose members above the minimum wait,
-// those are all of its priority.
+// aheadOf returns the waiting jobs of the VC that are served before one. A job of which only
+// members above the minimum wait has no place in the order: all jobs of at least its priority are
+// ahead.
 func aheadOf(s *Explainer, j *tables.Job) []model.JobID {
 	order := s.order(s.Space(j.Spec.VC))
 	n := int(s.Ranks.at[j.ID]) - 1
@@ -72,7 +74,7 @@ func aheadOf(s *Explainer, j *tables.Job) []model.JobID {
 	return order[:n]
 }
 
-// union returns the jobs of one list, and then those of another one, each once.
+// union returns the jobs of a, and then those of b that are not in a.
 func union(a, b []model.JobID) []model.JobID {
 	out := slices.Clone(a)
 	seen := map[model.JobID]bool{}
@@ -88,18 +90,19 @@ func union(a, b []model.JobID) []model.JobID {
 }
 
 const (
-	besidesMost = 8   // times that what is missing is looked for
-	firstMost   = 4   // times that jobs are looked for which would get the room first
-	othersEnds  = 8   // jobs of other virtual clusters that might end
-	aloneMost   = 32  // jobs of which each is tried alone
-	behindMost  = 12  // jobs that wait behind it, or in another virtual cluster, of which each is tried alone
-	wholeMost   = 100 // jobs and nodes that are taken away in one try
+	besidesMost = 8   // rounds in which a missing obstacle is looked for
+	firstMost   = 4   // rounds in which jobs are looked for that would take the cells first
+	othersEnds  = 8   // jobs of other virtual clusters whose end is tried
+	aloneMost   = 32  // jobs whose end is tried, each alone
+	behindMost  = 12  // of these, jobs that wait behind it, or in one other virtual cluster
+	wholeMost   = 100 // jobs and nodes that are removed in one try
 )
 
-// besides tries whether the gang starts when all is gone that its page names, at one instant, and
-// one after the other; and names what is missing: jobs that would get the room first; hardware out
-// of service, or work of other virtual clusters, where cells of its own could be bound; and what
-// else it would wait for then. Alone are jobs that are named as being in the way for themselves.
+// besides checks that a reason is complete: on a copy it removes all jobs and nodes that the page
+// names, at one instant and one after the other. If the gang still does not start it adds to the
+// reason what is missing: jobs that would take the cells first, hardware out of service or work of
+// other virtual clusters where the VC's cells could be bound, or what the gang would wait for then.
+// alone are the jobs that are named since the end of each alone would start the gang.
 func (t *suggester) besides(r *model.Reason, ahead, alone []model.JobID) {
 	switch {
 	case ownReason(r) || slices.Contains(r.Jobs, t.j.ID): // it waits for its own job
@@ -108,13 +111,13 @@ func (t *suggester) besides(r *model.Reason, ahead, alone []model.JobID) {
 		return
 	}
 	was := t.cut
-	if len(r.Nodes) > 0 && len(r.Jobs) == 0 { // it is said that these suffice
+	if len(r.Nodes) > 0 && len(r.Jobs) == 0 { // the reason says that these nodes suffice
 		if first, ok := t.gone(t.nodes(r), nil); ok && len(first) > 0 {
 			r.Message += "; " + t.s.jobList(t.j.Spec.User, first) + " would get that room first"
 			r.Jobs = append(r.Jobs, first...)
 		}
 	}
-	for range besidesMost { // what is named besides may be of use to others
+	for range besidesMost { // what is added now may let other jobs start before the gang
 		nodes, jobs := t.named(r, ahead, alone)
 		if len(nodes)+len(jobs) > wholeMost {
 			return // that would cost too much
@@ -144,7 +147,8 @@ func (t *suggester) besides(r *model.Reason, ahead, alone []model.JobID) {
 	}
 }
 
-// ownReason reports whether a gang waits for something else than jobs and nodes.
+// ownReason reports whether a gang waits for something else than other jobs and nodes, such as a
+// hold or a back-off.
 func ownReason(r *model.Reason) bool {
 	switch r.Code {
 	case model.NeverFits, model.QuotaExceeded, model.QuarantinedJob, model.OnHold, model.BackOff, model.NotYetDecided:
@@ -155,7 +159,7 @@ func ownReason(r *model.Reason) bool {
 	return false
 }
 
-// nodes are those that a reason names.
+// nodes returns the numbers of the nodes that a reason names.
 func (t *suggester) nodes(r *model.Reason) (nodes []int32) {
 	for _, n := range r.Nodes {
 		nodes = append(nodes, t.s.Cluster.Forest().NodeIndex(n))
@@ -163,15 +167,16 @@ func (t *suggester) nodes(r *model.Reason) (nodes []int32) {
 	return nodes
 }
 
-// named returns all that a page names: what keeps the gang waiting, as far as that is told.
+// named returns all nodes and jobs that the page of a job names: what keeps the gang waiting, as
+// far as it is known.
 func (t *suggester) named(r *model.Reason, ahead, alone []model.JobID) (nodes []int32, jobs []model.JobID) {
 	jobs = slices.Concat(r.Jobs, inTheWay(t.s, t.j, int(t.g), r), ahead, alone)
 	slices.Sort(jobs)
 	return t.nodes(r), slices.Compact(jobs)
 }
 
-// oneByOne orders jobs as they go where all that is named goes one after the other: those that
-// wait, then those that run, by number.
+// oneByOne is the order in which jobs are removed one after the other: those that wait, then those
+// that run, by number.
 func oneByOne(s *status.Status, ids []model.JobID) []model.JobID {
 	waits := func(id model.JobID) int { return map[bool]int{true: 0, false: 1}[s.Phase(s.Find(id)) == model.Waiting] }
 	out := slices.Sorted(slices.Values(ids))
@@ -179,8 +184,9 @@ func oneByOne(s *status.Status, ids []model.JobID) []model.JobID {
 	return out
 }
 
-// rest lets all go that is named, and adds what the gang waits for then; it reports whether it
-// starts or something was found. In turn, one goes after the other.
+// rest removes all that is named and adds to the reason what the gang waits for then. It reports
+// whether the gang starts or something was added. With turns jobs are removed one after the other,
+// else at one instant.
 func (t *suggester) rest(r *model.Reason, nodes []int32, jobs []model.JobID, turns bool) bool {
 	all := []model.JobID{}
 	if !turns {
@@ -215,7 +221,7 @@ func (t *suggester) rest(r *model.Reason, nodes []int32, jobs []model.JobID, tur
 	return t.addRest(r, w, nodes, jobs, turns)
 }
 
-// begun reports whether a gang of the job that waits holds its cells on a copy.
+// begun reports whether a gang of the job that waits has its cells on a copy.
 func (t *suggester) begun(w *WhatIf) bool {
 	for g := range t.j.Gangs {
 		if t.j.Gangs[g].Attempt == tables.None && w.Placed(t.j.ID, int32(g)) {
@@ -225,8 +231,9 @@ func (t *suggester) begun(w *WhatIf) bool {
 	return false
 }
 
-// addRest adds to a reason what a gang waits for on a copy, where all that is named went at one
-// instant, or in turn.
+// addRest adds to a reason what the gang waits for on a copy from which all that is named was
+// removed, at one instant or in turns. It reports whether there was something to add, or the next
+// decision starts the gang.
 func (t *suggester) addRest(r *model.Reason, w *WhatIf, nodes []int32, jobs []model.JobID, turns bool) bool {
 	j := w.Find(t.j.ID)
 	if j == nil || int(t.g) >= len(j.Gangs) || !j.Gangs[t.g].Waiting {
@@ -284,8 +291,9 @@ func (t *suggester) addRest(r *model.Reason, w *WhatIf, nodes []int32, jobs []mo
 	return false
 }
 
-// missing names nodes that must be in service besides, or jobs of other virtual clusters that must
-// end, or both where neither suffices. It returns the jobs that would get the room first even so.
+// missing adds to a reason the nodes that must be in service as well, or the jobs of other virtual
+// clusters that must end, or both where neither suffices. It returns the jobs that would take the
+// cells first even then.
 func (t *suggester) missing(r *model.Reason, nodes []int32, jobs []model.JobID) (first []model.JobID, ok bool) {
 	bad, others := t.s.illsFor(t.j, int(t.g), nil).nodes, t.elsewhereEnds()
 	bad = slices.DeleteFunc(bad, func(n int32) bool { return slices.Contains(nodes, n) })
@@ -312,7 +320,7 @@ func (t *suggester) missing(r *model.Reason, nodes []int32, jobs []model.JobID) 
 		}
 	case len(set) == 0:
 		first = after
-	case len(ends) > 0: // either will do; both, too, since both are named
+	case len(ends) > 0: // either suffices, and both together must, since the page names both
 		if first, ok = t.gone(slices.Concat(nodes, set), slices.Concat(jobs, ends)); !ok {
 			ends = nil
 			first, _ = mended(set...)
@@ -336,8 +344,8 @@ func (t *suggester) missing(r *model.Reason, nodes []int32, jobs []model.JobID) 
 	return first, true
 }
 
-// gone reports whether the gang starts when nodes are in service and jobs have ended; those that
-// take the room before it leave as well then, and are returned.
+// gone reports whether the gang starts when nodes are in service and jobs have ended. Jobs that
+// take the cells before it are removed as well, and are returned.
 func (t *suggester) gone(nodes []int32, jobs []model.JobID) (first []model.JobID, ok bool) {
 	for range firstMost {
 		w := t.changing(nodes, slices.Concat(jobs, first))
@@ -361,13 +369,14 @@ func (t *suggester) gone(nodes []int32, jobs []model.JobID) (first []model.JobID
 	return first, false
 }
 
-// stronger reports whether a gang that starts may keep cells from this one.
+// stronger reports whether this gang cannot have the cells of another job by its guarantee: it is
+// opportunistic, or both are guaranteed.
 func (t *suggester) stronger(o *tables.Job) bool {
 	return t.j.Spec.Priority < cell.MinGuaranteed || o.Spec.Priority >= cell.MinGuaranteed
 }
 
-// elsewhereEnds returns jobs of other virtual clusters that run with a guarantee where the gang
-// could.
+// elsewhereEnds returns guaranteed jobs of other virtual clusters that run where the gang could, at
+// most othersEnds.
 func (t *suggester) elsewhereEnds() (out []model.JobID) {
 	for i := range t.s.Attempts {
 		a := &t.s.Attempts[i]
@@ -383,9 +392,9 @@ func (t *suggester) elsewhereEnds() (out []model.JobID) {
 	return out
 }
 
-// alone returns the jobs that are not named, each of which would let the gang start if it alone
-// ended: where hardware is out of service, cells may be bound in many ways, and where the order is
-// not all that counts, one behind it may keep it waiting.
+// alone returns jobs that the page does not name, of which each would let the gang start if it
+// alone ended. There are such jobs where hardware is out of service, since cells may be bound in
+// many ways, and where a job behind the gang may keep it waiting, as with backfill.
 func (t *suggester) alone(r *model.Reason, ahead []model.JobID) (out []model.JobID) {
 	if ownReason(r) || t.j.Spec.Gangs[t.g].Extra {
 		return nil
@@ -416,10 +425,10 @@ func (t *suggester) alone(r *model.Reason, ahead []model.JobID) (out []model.Job
 	return out
 }
 
-// lone lists jobs that are not named and whose end alone might help: where the order is not all
-// that counts, the first that wait behind the gang; where hardware is out of service, those that
-// run where it could; and where something is charged, those that wait in other virtual clusters in
-// which few do.
+// lone lists the jobs for alone to try, without those that are named: the first that wait behind
+// the gang, unless only those ahead can keep it waiting; those that run where it could, if
+// hardware is out of service or cells are promised to it; and if bad hardware is charged to VCs
+// (doomed), those that wait in other virtual clusters with few waiting jobs.
 func (t *suggester) lone(r *model.Reason, named []model.JobID) (out []model.JobID) {
 	s, seen := t.s, map[model.JobID]bool{t.j.ID: true}
 	for _, id := range named {
@@ -455,9 +464,9 @@ func (t *suggester) lone(r *model.Reason, named []model.JobID) (out []model.JobI
 }
 
 // holdersFor returns the jobs that hold or were promised cells which the job could use
-// at its priority, in order of id: those of its own VC, and those of others on the only
-// nodes that it may use. Where somebody stands on these and its VC has cells to bind there,
-// its own elsewhere are not in its way.
+// at its priority, in order of id: those of its own VC, and those of other VCs on the only
+// nodes that it may use. If jobs hold leaves of these nodes and its VC has cells to bind
+// there, jobs of the VC on other nodes are left out: they are not in its way.
 func (s *Explainer) holdersFor(j *tables.Job, g int) (h holdersOf) {
 	all := allHolders(s, j, g)
 	h.Own, h.MoreOwn = few(s, all.Own)
@@ -465,7 +474,7 @@ func (s *Explainer) holdersFor(j *tables.Job, g int) (h holdersOf) {
 	return h
 }
 
-// allHolders returns all of them, however many they are.
+// allHolders is holdersFor without a bound on the number; its result is kept for the shape.
 func allHolders(s *Explainer, j *tables.Job, g int) holdersOf {
 	r, key := inCommon(s), fitKeyOf(j, g)
 	all, ok := r.holders[key]
@@ -476,7 +485,7 @@ func allHolders(s *Explainer, j *tables.Job, g int) holdersOf {
 	return all
 }
 
-// holdersNow finds them.
+// holdersNow finds the jobs for allHolders.
 func holdersNow(s *Explainer, j *tables.Job, g int) (own, others []model.JobID) {
 	space, opportunistic := s.Space(j.Spec.VC), j.Spec.Priority < cell.MinGuaranteed
 	its := s.itsNodes(j)
@@ -514,7 +523,8 @@ func (s *Explainer) itsNodes(j *tables.Job) cell.NodeSet {
 	return s.AllowedNodes(j.Spec)
 }
 
-// standsOn reports whether an attempt holds leaves on some nodes that a gang could use.
+// standsOn reports whether an attempt holds leaves that a gang could use on given nodes; false for
+// nil.
 func (s *Explainer) standsOn(j *tables.Job, g int, a *tables.Attempt, its cell.NodeSet) bool {
 	f := s.Cluster.Forest()
 	return its != nil && slices.ContainsFunc(s.Cluster.Alloc(a.Alloc).Placement.Tasks, func(t cell.Task) bool {
@@ -526,8 +536,8 @@ func (s *Explainer) standsOn(j *tables.Job, g int, a *tables.Attempt, its cell.N
 	})
 }
 
-// bindsOn reports whether the VC of a gang has cells enough for it that are bound nowhere yet,
-// or around some nodes.
+// bindsOn reports whether a gang fits, by the number of leaves, the cells of its VC that are not
+// bound yet or are bound at given nodes.
 func (s *Explainer) bindsOn(j *tables.Job, g int, its cell.NodeSet) bool {
 	f := s.Cluster.Forest()
 	var around []cell.CellID
@@ -549,15 +559,15 @@ func (s *Explainer) bindsOn(j *tables.Job, g int, its cell.NodeSet) bool {
 	return n >= j.Gangs[g].Leaves
 }
 
-// endable returns the jobs whose end could make room for a gang: those that hold cells of the same
-// guarantee, or of the only nodes that the gang may use, or for an opportunistic gang any that it
-// could use, or drain from such cells. The first to end comes first, then those without a limit, by
-// id.
+// endable returns the jobs whose end could free cells for a gang: those that hold cells of the same
+// VC's guarantee or of the only nodes that the gang may use, and those that drain from such cells.
+// For an opportunistic gang they are all that hold cells which it could use. The first to end comes
+// first; jobs without a limit come last, by id.
 func (s *Explainer) endable(j *tables.Job, g int) []model.JobID {
 	return s.ending(j, g, s.Slots.Of(j.ID))
 }
 
-// ending is endable with the job in the slot own left out, none for no job.
+// ending is endable without the job in a slot; tables.None leaves out no job.
 func (s *Explainer) ending(j *tables.Job, g int, own int32) []model.JobID {
 	type holder struct {
 		id   model.JobID
@@ -598,9 +608,9 @@ func (s *Explainer) ending(j *tables.Job, g int, own int32) []model.JobID {
 	return out
 }
 
-// onUsableChain reports whether an attempt holds leaves of a chain that a gang
-// could use; in its own VC, not in pinned cells that it does not ask for, nor,
-// when it asks for one, beside that.
+// onUsableChain reports whether an attempt holds leaves of a chain that a gang could use. For
+// guaranteed work of the gang's own VC these must be in the pinned cell that the gang asks for, or
+// in none if it asks for none.
 func (s *Explainer) onUsableChain(j *tables.Job, g int, a *tables.Attempt) bool {
 	f := s.Cluster.Forest()
 	al := s.Cluster.Alloc(a.Alloc)
