@@ -11,7 +11,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// illsFor looks at the cells that a gang could use, on some nodes, nil for all.
+// illsFor finds what is out of service among the cells that a gang could use, on given nodes; nil
+// is all nodes.
 func (s *Explainer) illsFor(j *tables.Job, g int, on cell.NodeSet) (out ills) {
 	f := s.Cluster.Forest()
 	for i := range s.Attempts {
@@ -35,8 +36,9 @@ func (s *Explainer) illsFor(j *tables.Job, g int, on cell.NodeSet) (out ills) {
 	return out
 }
 
-// inService counts the leaves of a SKU that a gang could use, on the nodes that it may use, which
-// are in service, promised to no gang and, but for opportunistic work, idle.
+// inService counts the leaves of a SKU, on nodes that a gang may use, that are in service and that
+// it could have now: promised to no gang, and idle or, for a guaranteed gang, held by
+// opportunistic work.
 func (s *Explainer) inService(j *tables.Job, g int, sku cell.TypeName) (n int32) {
 	f, its := s.Cluster.Forest(), s.itsNodes(j)
 	for l := range f.Leaves {
@@ -53,8 +55,8 @@ func (s *Explainer) inService(j *tables.Job, g int, sku cell.TypeName) (n int32)
 	return n
 }
 
-// badOn reports whether leaves of a node that a gang could use are out of service, and,
-// where jobs drain at all, whether some only drain.
+// badOn reports whether leaves of a node that a gang could use are out of service, and whether some
+// only drain. some says that jobs drain at all.
 func (s *Explainer) badOn(j *tables.Job, g int, node int32, some bool) (bad, drains bool) {
 	f := s.Cluster.Forest()
 	down := s.Cluster.Blame(node) != 0
@@ -86,7 +88,8 @@ func (s *Explainer) drainsFor(j *tables.Job, g int, a *tables.Attempt, on cell.N
 	})
 }
 
-// illnessOf looks at a gang's cells once for all gangs of its shape.
+// illnessOf returns what is out of service among the cells that a gang could use, found once for
+// all gangs of its shape.
 func illnessOf(s *Explainer, j *tables.Job, g int, rooms []model.Room) *illness {
 	r, key := inCommon(s), fitKeyOf(j, g)
 	if known := r.ills[key]; known != nil {
@@ -95,7 +98,7 @@ func illnessOf(s *Explainer, j *tables.Job, g int, rooms []model.Room) *illness 
 	f := s.Cluster.Forest()
 	ill := &illness{ills: s.illsFor(j, g, s.itsNodes(j)), rooms: slices.Clone(rooms)}
 	r.ills[key], r.Read = ill, r.Read+len(f.Leaves)
-	if len(ill.nodes)+len(ill.drained) == 0 { // with others in service, cells might be bound elsewhere
+	if len(ill.nodes)+len(ill.drained) == 0 { // with other nodes back, cells could be bound there
 		ill.ills = s.illsFor(j, g, nil)
 	}
 	for i := range ill.rooms {
@@ -126,13 +129,13 @@ func illnessOf(s *Explainer, j *tables.Job, g int, rooms []model.Room) *illness 
 	return ill
 }
 
-// crowding returns the jobs other than its own that hold what a gang could use and do not drain, by
-// id. They are looked for once for all gangs of its shape.
+// crowding returns the jobs that hold cells which a gang could use and that do not drain, without
+// the gang's own job, by id. They are found once for all gangs of its shape.
 func (ill *illness) crowding(s *Explainer, j *tables.Job, g int) []model.JobID {
 	if ill.crowd == nil {
 		ill.crowd, inCommon(s).Read = []model.JobID{}, inCommon(s).Read+len(s.Attempts)
 		if j.Spec.Priority < cell.MinGuaranteed {
-			ill.crowd = append(ill.crowd, s.ending(j, g, tables.None)...) // all who hold anything are
+			ill.crowd = append(ill.crowd, s.ending(j, g, tables.None)...) // these hold all usable cells
 		} else {
 			h := allHolders(s, j, g)
 			ill.crowd = append(append(ill.crowd, h.Own...), h.Others...)
@@ -149,8 +152,7 @@ func (ill *illness) crowding(s *Explainer, j *tables.Job, g int) []model.JobID {
 	return ill.crowd
 }
 
-// badOf returns the nodes with leaves that were declared bad, each with the first reason that was
-// given.
+// badOf returns the nodes with leaves that were declared bad, each with the first reason given.
 func (r *reasons) badOf(s *tables.Tables) map[cell.NodeName]string {
 	if r.bad != nil {
 		return r.bad
@@ -164,8 +166,9 @@ func (r *reasons) badOf(s *tables.Tables) map[cell.NodeName]string {
 	return r.bad
 }
 
-// hardwareReason names what is at fault among the cells that a gang could use, and where
-// others crowd it out besides, them; when all nodes are only suspects, it says until when.
+// hardwareReason completes a reason with what is out of service among the cells that a gang could
+// use. With crowded jobs keep the gang out as well, and are named. Where all nodes are only
+// suspects the gang backs off until the first takes jobs again.
 func (s *Explainer) hardwareReason(r model.Reason, j *tables.Job, g int, crowded bool) model.Reason {
 	ill := illnessOf(s, j, g, r.Rooms)
 	r.Rooms = ill.rooms
@@ -193,8 +196,8 @@ func (s *Explainer) hardwareReason(r model.Reason, j *tables.Job, g int, crowded
 	return r.Say(code, "%s", s.illText(j, ill, inWay, crowded)+ill.why)
 }
 
-// illText says what a gang waits for: bad nodes, jobs that drain, and where it is crowded
-// out besides, the jobs that hold what it could use: then no part of that is enough.
+// illText says what a gang waits for: bad nodes, jobs that drain and, with crowded, holders, the
+// text of the jobs that hold what it could use. If crowded no part of these suffices alone.
 func (s *Explainer) illText(j *tables.Job, ill *illness, holders string, crowded bool) string {
 	const lacks = " (on devices no longer in the configuration)"
 	var ifs, inWay []string
@@ -214,7 +217,7 @@ func (s *Explainer) illText(j *tables.Job, ill *illness, holders string, crowded
 	return "in its way: " + strings.Join(inWay, ", and ")
 }
 
-// text names them.
+// text names the outages.
 func (o outages) text() string {
 	if o.bad == "" {
 		return model.JoinAnd(o.away)
@@ -222,8 +225,8 @@ func (o outages) text() string {
 	return model.JoinAnd(append([]string{o.bad}, o.away...))
 }
 
-// become says what must happen to each kind: "the bad hardware on n3 were repaired and n1 (down)
-// were in service".
+// become says what must happen to each kind of outage: "the bad hardware on n3 were repaired and n1
+// (down) were in service".
 func (o outages) become(repaired, inService string) string {
 	var parts []string
 	if o.bad != "" {
@@ -235,7 +238,7 @@ func (o outages) become(repaired, inService string) string {
 	return strings.Join(parts, " and ")
 }
 
-// outOfService says what is wrong with which nodes.
+// outOfService returns what is wrong with each of some nodes; without nodes, that something is.
 func outOfService(s *Explainer, nodes []int32) (out outages) {
 	if len(nodes) == 0 {
 		return outages{away: []string{"hardware that is out of service"}}
@@ -259,7 +262,7 @@ func outOfService(s *Explainer, nodes []int32) (out outages) {
 	return out
 }
 
-// badWord is what a node is called on which a leaf was declared bad.
+// badWord is the fault of a node on which a leaf was declared bad.
 const badWord = "bad"
 
 // faultOf names what keeps a node, or leaves of it, out of service.

@@ -8,14 +8,15 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Changes that take nothing from the job or from others: they are tried before all others.
+// Changes that cost neither the job nor other jobs anything. They are tried first.
 
 const (
-	prioritiesMost = 3 // priorities
-	pinnedMost     = 4 // pinned cells
+	prioritiesMost = 3 // how many priorities are tried
+	pinnedMost     = 4 // how many pinned cells are tried
 )
 
-// cheap tries a shorter time limit, a higher priority and a free pinned cell.
+// cheap tries a shorter time limit, a higher priority and a free pinned cell. why is the code of
+// the gang's reason.
 func (t *suggester) cheap(why model.Code) {
 	if (why == model.PriorityAhead || why == model.Fragmented || why == model.HeldBack || why == model.BadHardware) &&
 		t.j.Spec.Priority >= cell.MinGuaranteed && decide.Books(t.s.VC(t.j.Space)) {
@@ -25,8 +26,8 @@ func (t *suggester) cheap(why model.Code) {
 	t.pinnedCell()
 }
 
-// shorterLimit looks for the longest time limit of some round ones with which backfill takes the
-// job now, before those that are booked.
+// shorterLimit looks for the longest of some round time limits with which the job is backfilled
+// now.
 func (t *suggester) shorterLimit() {
 	spec := t.j.Spec
 	limits := []model.Duration{model.Minute, 5 * model.Minute, 15 * model.Minute, 30 * model.Minute, model.Hour,
@@ -60,9 +61,9 @@ func (t *suggester) shorterLimit() {
 		model.SpanText(int64(limits[best])), was)
 }
 
-// higherPriority looks for the lowest priority with which the job would start, and no other has to
-// give way unless that is let: one above its own, above each higher one in its VC, and above all
-// that wait.
+// higherPriority looks for the lowest priority with which the job would start. It tries the one
+// above its own, those above higher ones in its VC, and the one above all that wait there. A start
+// that preempts counts only with lifting.
 func (t *suggester) higherPriority(lifting bool) {
 	own := t.j.Spec.Priority
 	tries := []cell.Priority{own + 1}
@@ -90,7 +91,7 @@ func (t *suggester) higherPriority(lifting bool) {
 	}
 }
 
-// pinnedCell looks for a pinned cell of the VC that is free, for a job that asks for none.
+// pinnedCell looks for a free pinned cell of the VC, for a job that asks for none.
 func (t *suggester) pinnedCell() {
 	spec := t.j.Spec
 	if spec.Priority < cell.MinGuaranteed || slices.ContainsFunc(spec.Roles,
@@ -116,8 +117,8 @@ func (t *suggester) pinnedCell() {
 	}
 }
 
-// atMost offers the most that could ever start, where the job asks for more. What starts at once
-// with as much was offered before.
+// atMost suggests the most tasks, and the largest, with which the job could ever start, if it asks
+// for more. Sizes with which it starts at once are suggested already.
 func (t *suggester) atMost() {
 	m := MostEver{t.s, t.j, t.g, t.role()}
 	r := &t.j.Spec.Roles[m.Role]

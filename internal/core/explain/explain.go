@@ -16,10 +16,10 @@ import (
 // one shape wait for the same.
 const detailsMost = 4
 
-// Explain says all about why a job waits: Why, and for each shape of its gangs
-// the cells of every level and the changes that would let it start; who is before
-// it, and who holds what it could use. It takes decisions on copies, so it must
-// not be called in the loop.
+// Explain says all about why a job waits: Why, for each shape of its gangs the
+// cells of every level and the changes that would let it start, which jobs are
+// ahead of it, and which hold cells that it could use. It decides on copies,
+// which takes long, so it must not be called in the scheduling loop.
 func (s *Explainer) Explain(id model.JobID) (model.Explanation, bool) {
 	t, ok := ExplainAll(s, id)
 	if !ok {
@@ -42,13 +42,13 @@ func (s *Explainer) Explain(id model.JobID) (model.Explanation, bool) {
 	return *e, true
 }
 
-// explained is an explanation with all that it names, however many that are.
+// explained is an explanation that names all jobs and nodes, and not only maxNamed.
 type explained struct {
 	model.Explanation
 	Ahead, Blockers []model.JobID
 }
 
-// ExplainAll is Explain with all that reasons know of, for what is tried with it.
+// ExplainAll is Explain with all jobs and nodes that reasons know of.
 func ExplainAll(s *Explainer, id model.JobID) (e explained, ok bool) {
 	s.Whole = true
 	defer func() { s.Whole = false }()
@@ -56,7 +56,7 @@ func ExplainAll(s *Explainer, id model.JobID) (e explained, ok bool) {
 		return e, false
 	}
 	j := s.Find(id)
-	if slices.ContainsFunc(j.Gangs, func(g tables.Gang) bool { return g.Waiting }) { // else nobody is served before it
+	if slices.ContainsFunc(j.Gangs, func(g tables.Gang) bool { return g.Waiting }) { // else none is ahead
 		e.Ahead = aheadOf(s, j)
 	}
 	var shapes, besides, plain []string
@@ -94,7 +94,8 @@ func ExplainAll(s *Explainer, id model.JobID) (e explained, ok bool) {
 	return e, true
 }
 
-// detail fills what is told of a gang in full, and returns the jobs that run and are in its way.
+// detail fills the parts of a gang's reason that only a full explanation has: levels, bounds of the
+// search and suggestions. It returns the running jobs that are in the gang's way.
 func (s *Explainer) detail(j *tables.Job, r *model.GangReason, ahead []model.JobID) []model.JobID {
 	r.Levels = s.levels(j, int(r.Gang))
 	if b := s.cutShort(j, r.Gang); b != 0 {
@@ -103,15 +104,15 @@ func (s *Explainer) detail(j *tables.Job, r *model.GangReason, ahead []model.Job
 	one, t := newSuggester(s, j, r.Gang), newSuggester(s, j, r.Gang)
 	one.jobs, one.steps = copiedMost/2, suggestSteps/2
 	alone := one.alone(&r.Reason, ahead)
-	// Together they take what is for one gang.
+	// Both together have the budget of one gang.
 	t.jobs, t.steps = copiedMost/2+max(one.jobs, 0), suggestSteps/2+max(one.steps, 0)
 	t.besides(&r.Reason, ahead, alone)
 	r.Suggestions, r.Untried = t.suggest(r.Reason.Code)
 	return union(inTheWay(s, j, int(r.Gang), &r.Reason), alone)
 }
 
-// cutShort returns the bounds that the searches for a gang's cells reach now, on free ones, on
-// those of all that it may make leave, and in all that a decision tries, when they find nothing.
+// cutShort returns which bounds cut a search for a gang's cells that found nothing: the search
+// among free cells, the one among cells that it may preempt, or all that a decision tries.
 func (s *Explainer) cutShort(j *tables.Job, g int32) (hit cell.Bounds) {
 	if j.Gangs[g].Attempt != tables.None {
 		return 0
@@ -136,7 +137,7 @@ func (s *Explainer) cutShort(j *tables.Job, g int32) (hit cell.Bounds) {
 	return hit
 }
 
-// briefs tells of jobs that stand in somebody's way, the first to end first.
+// briefs describes the jobs in a job's way, the first to end first.
 func briefs(s *status.Status, ids []model.JobID) []model.JobBrief {
 	var out []model.JobBrief
 	for _, id := range ids {
@@ -151,16 +152,16 @@ func briefs(s *status.Status, ids []model.JobID) []model.JobBrief {
 	return out
 }
 
-// inTheWay returns the jobs that run and hold what a gang could use, which waits for a reason, and
-// those whom the reason names besides.
+// inTheWay returns the running jobs that keep a gang waiting: those that its reason names, and
+// those that hold cells which it could use.
 func inTheWay(s *Explainer, j *tables.Job, g int, why *model.Reason) []model.JobID {
 	var all, out []model.JobID
 	switch {
 	case why.Code == model.NeverFits, why.Code == model.QuotaExceeded:
-	case outer(why): // only where the reason names it
+	case outer(why): // only jobs that the reason names
 	case !j.Spec.Restricted():
 		all, _ = few(s, s.endable(j, g))
-	case why.Code != model.VCBusy && why.Code != model.Fragmented: // these name what stands on its nodes
+	case why.Code != model.VCBusy && why.Code != model.Fragmented: // these two name the jobs there
 		h := s.holdersFor(j, g)
 		all = append(h.Own, h.Others...)
 	}
@@ -173,14 +174,15 @@ func inTheWay(s *Explainer, j *tables.Job, g int, why *model.Reason) []model.Job
 	return out
 }
 
-// outer reports whether a gang waits for something else than cells that jobs hold: for bad or
-// cordoned nodes, for such as refused it, or for what drains or is lost.
+// outer reports whether a gang waits for something else than cells that jobs hold: for nodes that
+// are bad, cordoned or refused it, or for tasks that drain or are unknown.
 func outer(r *model.Reason) bool {
 	return r.Code == model.BadHardware || r.Code == model.Draining || r.Code == model.HeldUnknown ||
 		r.Code == model.BackOff && len(r.Nodes) > 0
 }
 
-// restrained asks the policy of a gang's VC why it makes it wait.
+// restrained asks the policy of a gang's VC why, and until when, it keeps the gang waiting; "" if
+// it does not.
 func (s *Explainer) restrained(j *tables.Job, g int32) (string, model.Time) {
 	space := s.Space(j.Spec.VC)
 	if p, ok := s.Policies[space].(model.Restrainer); ok && j.Spec.Priority >= cell.MinGuaranteed {
@@ -189,8 +191,8 @@ func (s *Explainer) restrained(j *tables.Job, g int32) (string, model.Time) {
 	return "", 0
 }
 
-// addBesides adds why the policy would make a gang wait that finds no room, if it found some, or
-// why it does not share the room of others.
+// addBesides adds to the reason of a gang that finds no free cells why it would wait even with
+// some, or why it does not share or preempt other gangs' leaves.
 func addBesides(r *model.Reason, why string) {
 	if why != "" && (r.Code == model.VCBusy || r.Code == model.Fragmented) {
 		r.Message += "; besides, " + why

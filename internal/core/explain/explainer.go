@@ -1,6 +1,6 @@
 // Package explain says why a gang waits, why a job is refused, when a job will start, and what
-// would let it start sooner: it asks what decides, on copies, with one thing changed after the
-// other. It must not change the state that is asked about.
+// would let it start sooner. It runs the deciding code on copies of the state, each with something
+// changed. It must not change the state that is asked about.
 package explain
 
 import (
@@ -14,24 +14,24 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Explainer says why jobs wait, when they start, and what would become of a change: on copies of
-// itself that decide.
+// Explainer is a state that can say why jobs wait, when they start, and what a change would do, by
+// deciding on copies of itself.
 type Explainer struct {
 	decide.Pass
-	Ranks      ranking     // of the policies' orders
-	said       said        // of shapes
-	CopyMemory *CopyMemory // for copies of this copy
-	Whole      bool        // reasons name all that they know of, for what is tried with them
+	Ranks      ranking     // a cache of the run orders of VCs
+	said       said        // a cache of what shapes never fit
+	CopyMemory *CopyMemory // memory for copies of this Explainer; nil is none yet
+	Whole      bool        // reasons name all jobs and nodes, and not only maxNamed, to be tried
 }
 
-// Copy is Clone of what explains.
+// Copy returns a copy of the state in memory of its own.
 func (s *Explainer) Copy() *Explainer { return s.CloneIn(&CopyRoom{}) }
 
-// CopyMemory is memory for a copy and for those that are made of it to see what comes of a change.
-// It is much, and taking it anew for each question is a third of what an answer costs.
+// CopyMemory is memory for a copy of the state and for the copies on which changes are tried. To
+// allocate it anew for each question takes a third of the time of an answer.
 type CopyMemory struct{ state, with, base, tried CopyRoom }
 
-// copies is the memory of a copy for copies of it.
+// copies returns the memory for copies of s.
 func (s *Explainer) copies() *CopyMemory {
 	if s.CopyMemory == nil {
 		s.CopyMemory = &CopyMemory{}
@@ -39,14 +39,14 @@ func (s *Explainer) copies() *CopyMemory {
 	return s.CopyMemory
 }
 
-// CopyRoom is memory for one copy after the other: each is the end of the one before.
+// CopyRoom is memory for one copy at a time: the next copy in it overwrites the one before.
 type CopyRoom struct {
 	state Explainer
 	tasks []tables.TaskRun
 	gangs []tables.Gang
 }
 
-// CloneIn is Clone in memory that is used again.
+// CloneIn is Copy in memory that is used again: the copy is valid until the next one in it.
 func (s *Explainer) CloneIn(room *CopyRoom) *Explainer {
 	d, was := &room.state, room.state
 	*d = *s
@@ -112,7 +112,8 @@ func (s *Explainer) CloneIn(room *CopyRoom) *Explainer {
 	return d
 }
 
-// AsOf is the same as of a later time, to be read at once: it shares everything.
+// AsOf returns s as of a later time. It shares all memory with s, so it must only be read, and
+// before s changes.
 func (s *Explainer) AsOf(now model.Time) *Explainer {
 	c := *s
 	c.Now, c.Mem = max(s.Now, now), decide.Memory{}
@@ -121,11 +122,11 @@ func (s *Explainer) AsOf(now model.Time) *Explainer {
 	return &c
 }
 
-// said is what was said of shapes since the last configuration.
+// said caches, since the last configuration, what never fits.
 type said struct {
 	configs uint64
-	never   map[tables.FitKey]*model.Reason // why one never fits
-	most    map[tables.FitKey]int32         // how many tasks of its size would
+	never   map[tables.FitKey]*model.Reason // why a shape never fits; nil where it does
+	most    map[tables.FitKey]int32         // the most tasks of a shape's size that would fit
 }
 
 // ranking is the order in which the jobs of each VC are served, as of one
@@ -138,52 +139,52 @@ type ranking struct {
 	Common *reasons              // what the reasons of a list share, as of a moment of its own
 }
 
-// reasons is what those of a list have in common, as of one moment: they read the leaves of a
-// virtual cluster once, and count rooms and holders once for each shape. What follows from it is
-// only read.
+// reasons caches what the reasons of a list share, as of one moment: the leaves of a virtual
+// cluster are read once, and rooms and holders counted once for each shape. Its values must only
+// be read.
 type reasons struct {
 	cl      *cell.Cluster
 	seq     uint64
 	now     model.Time
-	used    map[int32][]int32 // leaves in use of the preassigned cells, by space
+	used    map[int32][]int32 // by space: leaves in use of each preassigned cell
 	rooms   map[tables.FitKey][]model.Room
 	holders map[tables.FitKey]holdersOf
-	lies    map[int32][]freeOnNode   // where of the preassigned cells leaves are free, by space
-	apart   map[tables.FitKey]string // how what is free lies on nodes
+	lies    map[int32][]freeOnNode   // by space: free leaves of the preassigned cells, by node
+	apart   map[tables.FitKey]string // texts of how free leaves lie on nodes
 	ills    map[tables.FitKey]*illness
 	bad     map[cell.NodeName]string // nodes with leaves that were declared bad, with why
-	Read    int                      // leaves, in all, and what was said of them
+	Read    int                      // leaves and attempts read so far: the work that was done
 }
 
-// illness is what a list tells of what is out of order among the cells that gangs of one shape
-// could use.
+// illness is what a list tells of outages among the cells that gangs of one shape could use.
 type illness struct {
 	ills
-	names []cell.NodeName // of its nodes, the drained ones behind
-	rooms []model.Room    // with what is in service alone
-	until model.Time      // of nodes that are all only suspects: when the first takes jobs again
+	names []cell.NodeName // of nodes, then of drained
+	rooms []model.Room    // free are only leaves in service
+	until model.Time      // if all nodes are only suspects, when the first takes jobs again; else 0
 	away  outages
-	why   string        // why a leaf of the nodes that are named is bad, in brackets
-	crowd []model.JobID // that hold what they could use and do not drain, by id; nil before it is asked for
+	why   string        // why a leaf of one of the first nodes is bad, in brackets
+	crowd []model.JobID // jobs that hold usable cells and do not drain, by id; nil is not known yet
 }
 
-// outages are nodes that are out of service, or leaves of them.
+// outages is a text of nodes that are out of service, or of which leaves are.
 type outages struct {
-	bad  string   // hardware declared bad, on nodes with which nothing else is wrong; "" for none
-	away []string // other nodes, with what is wrong with them, such as "n1, n2 (cordoned)"
+	bad  string   // hardware declared bad, on nodes with no other fault; "" for none
+	away []string // other nodes with their fault, such as "n1, n2 (cordoned)"
 }
 
-// ills is what is out of order among the cells that a gang could use.
+// ills is what is out of service among the cells that a gang could use.
 type ills struct {
-	nodes    []int32       // something there is bad or suspect, or they are down or cordoned
-	drained  []int32       // nodes that are well, but for what jobs drain from
-	drainers []model.JobID // those jobs, by id
+	nodes    []int32       // nodes that are down, cordoned or suspect, or have bad leaves
+	drained  []int32       // healthy nodes, of which leaves only drain
+	drainers []model.JobID // the jobs that drain from them, by id
 }
 
 // freeOnNode is how many leaves of a preassigned cell are free on a node.
 type freeOnNode struct{ Root, Node, Free int32 }
 
-// holdersOf are the jobs that hold what a shape could use, and how many of each there are besides.
+// holdersOf are the jobs that hold what a shape could use, of its own VC and of others, and how
+// many more there are.
 type holdersOf struct {
 	Own, Others         []model.JobID
 	MoreOwn, MoreOthers int
