@@ -19,7 +19,8 @@ const (
 	MaxLeaves  = 1 << 20
 )
 
-// Admit is Check of all commands but a new configuration.
+// Admit checks any command but a new configuration: it returns the events that carry it out and the
+// answer, or a refusal.
 func (s *Explainer) Admit(c model.Command) ([]model.Event, model.Answer, *model.Refusal) {
 	switch c := c.(type) {
 	case model.Submit:
@@ -40,7 +41,7 @@ func (s *Explainer) Admit(c model.Command) ([]model.Event, model.Answer, *model.
 	return nil, model.Answer{}, Refuse(model.Invalid, "unknown command %T", c)
 }
 
-// Refuse makes a refusal of a kind, with its words.
+// Refuse makes a refusal of a kind with a formatted message.
 func Refuse(k model.RefusalKind, format string, a ...any) *model.Refusal {
 	return &model.Refusal{Kind: k, Message: fmt.Sprintf(format, a...)}
 }
@@ -86,8 +87,8 @@ func (s *Explainer) vcNames() []string {
 	return names
 }
 
-// checkJob checks that a job is whole in itself; the edges have checked more and
-// said it better, so one message is enough.
+// checkJob checks that a job is consistent in itself. The API has checked more, with
+// better messages, so the first error is enough.
 func checkJob(j *model.Job) *model.Refusal {
 	if j == nil || j.Name == "" || len(j.Name) > 255 {
 		return Refuse(model.Invalid, "a job needs a name of 1 to 255 characters")
@@ -156,7 +157,7 @@ func (s *Explainer) checkStop(c model.Stop) ([]model.Event, model.Answer, *model
 	return []model.Event{model.StopRequested{Job: c.Job, Reason: c.Reason, Meta: c.Meta}}, model.Answer{Job: c.Job}, nil
 }
 
-// CheckCordon judges a cordon, a drain or their end.
+// CheckCordon checks a cordon, a drain or their end.
 func (s *Explainer) CheckCordon(c model.Cordon) ([]model.Event, model.Answer, *model.Refusal) {
 	if s.Cluster == nil || s.Cluster.Forest().NodeIndex(c.Node) == cell.None {
 		return nil, model.Answer{}, noNode(&s.Status, c.Node)
@@ -175,13 +176,13 @@ func (s *Explainer) CheckCordon(c model.Cordon) ([]model.Event, model.Answer, *m
 	e := model.NodeCordoned{Node: c.Node, On: c.On, Drain: drain, Reason: c.Reason, Meta: c.Meta}
 	events := append([]model.Event{e}, status.Foresight{Status: &s.Status}.Warn(&e)...)
 	if !c.On && n.Suspect > 0 {
-		events = append(events, model.NodeSuspected{Node: c.Node, Reason: "uncordoned"}) // takes its reason along
+		events = append(events, model.NodeSuspected{Node: c.Node, Reason: "uncordoned"}) // ends the suspicion
 	}
 	return events, model.Answer{}, nil
 }
 
-// checkDead turns the word that a node is dead into what it means: the node is cordoned, and each
-// task of it that is not known to live has ended by the loss of its node.
+// checkDead turns a declaration that a node is dead into events: the node is cordoned, and each
+// task there that is unknown, or any if the node is down, has ended by the loss of its node.
 func (s *Explainer) checkDead(c model.DeclareDead) ([]model.Event, model.Answer, *model.Refusal) {
 	if s.Cluster == nil || s.Cluster.Forest().NodeIndex(c.Node) == cell.None {
 		return nil, model.Answer{}, noNode(&s.Status, c.Node)
@@ -216,7 +217,7 @@ func noNode(s *status.Status, name cell.NodeName) *model.Refusal {
 	return Refuse(model.NotFound, "there is no node %q", name)
 }
 
-// wishedJob finds a job that has not ended and does not end, about which a user wishes something.
+// wishedJob finds the job of a user's command, if it has not ended and is not ending.
 func (s *Explainer) wishedJob(id model.JobID) (*tables.Job, *model.Refusal) {
 	j := s.Find(id)
 	switch {
@@ -230,8 +231,7 @@ func (s *Explainer) wishedJob(id model.JobID) (*tables.Job, *model.Refusal) {
 	return j, nil
 }
 
-// standing reports whether an attempt of a job lives; promised, whether cells are being freed for
-// one.
+// standing reports whether an attempt of a job lives, and whether cells are promised to one.
 func (s *Explainer) standing(j *tables.Job) (runs, promised bool) {
 	for g := range j.Gangs {
 		if at := j.Gangs[g].Attempt; at != tables.None {
@@ -326,7 +326,7 @@ func (s *Explainer) checkPriority(j *tables.Job, p cell.Priority) *model.Refusal
 	return nil
 }
 
-// checkCap refuses a priority above that which a job's VC lets its users have.
+// checkCap refuses a priority above the highest that a job's VC lets its users have.
 func (s *Explainer) checkCap(j *tables.Job, p cell.Priority) *model.Refusal {
 	l := s.UserLimits(j)
 	if l == nil || l.Priority == nil || p <= *l.Priority {
@@ -335,7 +335,7 @@ func (s *Explainer) checkCap(j *tables.Job, p cell.Priority) *model.Refusal {
 	return Refuse(model.Never, "the priority is %d, and jobs in %s may have at most %d", p, j.Spec.VC, *l.Priority)
 }
 
-// checkLimits refuses a job that its VC's limits of users keep out.
+// checkLimits refuses a job beyond its VC's limits of users.
 func (s *Explainer) checkLimits(j *tables.Job) *model.Refusal {
 	l := s.UserLimits(j)
 	if l == nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// drawn says when an attempt ends in a draw, by all that is known of how long such attempts take.
+// drawn returns when an attempt ends in this draw, by all that is known of how long such attempts
+// take.
 func (f *Forecast) drawn(a *tables.Attempt) state.DrawnEnd {
 	j := &f.Jobs[a.Job]
 	spec, limit, place := j.Spec, j.Spec.TimeLimit, f.Draw.Place(int64(a.ID.Job), int64(a.ID.Gang))
@@ -21,7 +22,7 @@ func (f *Forecast) drawn(a *tables.Attempt) state.DrawnEnd {
 	switch {
 	case a.State == model.AttemptUnknown:
 		return e
-	case reported > 0: // what is left may take a tenth more or less
+	case reported > 0: // the rest may take a tenth more or less
 		left := max(reported-f.RanFor(a), 0)
 		e.By, e.Spread, total = model.ByReported, left > 0, reported-left/10+model.Portion(left, int64(2*place+1),
 			int64(f.Draw.Of)*10)
@@ -40,7 +41,7 @@ func (f *Forecast) drawn(a *tables.Attempt) state.DrawnEnd {
 		e.Open = total == 0
 	}
 	switch {
-	case limit > 0 && total >= limit && e.Spread: // it takes no grace
+	case limit > 0 && total >= limit && e.Spread: // it ends at the limit, without grace
 		e.By, total = model.ByLimit, limit
 	case total == 0 || limit > 0 && total >= limit: // nothing is known but the limit, if there is one
 		if limit > 0 {
@@ -48,14 +49,14 @@ func (f *Forecast) drawn(a *tables.Attempt) state.DrawnEnd {
 		}
 		return e
 	}
-	if e.At = f.Reaches(a, total); e.At < f.At { // it runs longer than was thought
+	if e.At = f.Reaches(a, total); e.At < f.At { // it has outrun that
 		e.At, e.Open = 0, limit > 0
 	}
 	return e
 }
 
-// soonest is when an attempt ends as soon as is likely: where enough earlier ones are known, after
-// the low part that such take of what is declared, else when its span says.
+// soonest is the earliest likely end of an attempt, and what it rests on: what the shortest tenth
+// of earlier attempts took of the declared time, if enough are known, else what its span says.
 func (f *Forecast) soonest(a *tables.Attempt, b status.Span) (model.Time, model.HabitBasis) {
 	spec := f.Jobs[a.Job].Spec
 	of, declared := state.OfDuration, spec.Hints.Duration
@@ -77,8 +78,8 @@ func (f *Forecast) soonest(a *tables.Attempt, b status.Span) (model.Time, model.
 	return b.Early, b.Soon
 }
 
-// usual is how long an attempt takes in one of so many cases, of a time that its job declares, as
-// far as earlier ones say that; else 0.
+// usual is how long an attempt takes of a time that its job declares, in one of several equally
+// likely cases, by what earlier attempts took; 0 if too few are known. It sets what e rests on.
 func (f *Forecast) usual(a *tables.Attempt, of state.HabitOf, declared model.Duration, at state.OneOf,
 	e *state.DrawnEnd) model.Duration {
 	if declared <= 0 {
@@ -95,7 +96,7 @@ func (f *Forecast) usual(a *tables.Attempt, of state.HabitOf, declared model.Dur
 	return max(u.Takes(declared, at.Place, at.Of)-state.SavedBy(&f.Tables, a), f.RanFor(a), 1)
 }
 
-// opens reports whether nothing but its limit says when an attempt ends.
+// opens reports whether only the time limit is known of an attempt's end.
 func (f *Forecast) opens(a *tables.Attempt) bool {
 	if f.pace == drawing {
 		return slices.Contains(f.unsure, a.ID)
@@ -103,8 +104,9 @@ func (f *Forecast) opens(a *tables.Attempt) bool {
 	return f.span(a).Open
 }
 
-// draw runs copies forward with ends drawn from what is known, and tells when the gang starts in
-// them; false where that is not enough.
+// draw runs copies forward in which attempts end at times drawn from what is known, and sets in e
+// the range of the gang's starts. It is false, and e but for Steps not changed, where too little is
+// known for a range.
 func draw(s *Explainer, id model.JobID, g int32, m model.MeasuredRuns, e *model.Estimate) bool {
 	of := int32(state.Draws)
 	if len(s.Jobs) > state.LargeState {
@@ -127,7 +129,7 @@ func draw(s *Explainer, id model.JobID, g int32, m model.MeasuredRuns, e *model.
 		}
 		first, last = min(first, at), max(last, at)
 	}
-	if !spread { // whatever ends before it is as it is declared
+	if !spread { // all that ends before it ends as declared
 		return false
 	}
 	e.Earliest, e.Latest, e.Confidence = first, last, 100*(of-1)/(of+1)

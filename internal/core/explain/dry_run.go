@@ -5,10 +5,10 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// DryRun says what would become of a job that is submitted now: it is submitted
-// to a copy of the state, and decided on. The explanation's Places say where it
-// would start and Preempts who would have to leave first; when it would wait, or
-// could never start, its gangs have the reasons, and the estimate is there. A
+// DryRun says what would happen to a job that is submitted now: it is submitted
+// to a copy of the state, and decided on. Places of the explanation says where it
+// would start, and Preempts which jobs would be preempted first. If it would wait, or
+// could never start, its gangs have reasons, and there is an estimate. A
 // refusal comes with an explanation only when the job can never fit.
 func (s *Explainer) DryRun(spec *model.Job, m model.MeasuredRuns) (model.Explanation, *model.Refusal) {
 	w := &WhatIf{Explainer: s.CloneIn(&s.copies().with), At: s.Now}
@@ -25,7 +25,7 @@ func (s *Explainer) DryRun(spec *model.Job, m model.MeasuredRuns) (model.Explana
 	w.Tell(events...)
 	if no != nil {
 		e, _ := w.Explain(id)
-		// It would not be in the queue.
+		// A refused job is in no queue.
 		e.Position, e.Order, e.Waiting, e.Ahead, e.AheadMore = 0, "", 0, nil, 0
 		return e, no
 	}
@@ -39,7 +39,7 @@ func (s *Explainer) DryRun(spec *model.Job, m model.MeasuredRuns) (model.Explana
 	e.Places, e.Preempts = w.places(id), preempts
 	if len(e.Gangs) > 0 {
 		if e.Starting() > 0 {
-			all = w.Explainer // of what does not start with the rest
+			all = w.Explainer // some tasks start: the estimate is for the others
 		}
 		if est, known := all.Estimate(id, m); known {
 			e.Estimate = &est
@@ -48,7 +48,7 @@ func (s *Explainer) DryRun(spec *model.Job, m model.MeasuredRuns) (model.Explana
 	return e, nil
 }
 
-// places tells where the gangs of a job are.
+// places returns where the gangs of a job are placed.
 func (s *Explainer) places(id model.JobID) []model.GangPlace {
 	j := s.Find(id)
 	if j == nil {
@@ -71,7 +71,7 @@ func (s *Explainer) places(id model.JobID) []model.GangPlace {
 	return out
 }
 
-// At is At of what explains.
+// At returns a copy of the state as of a time, in memory that is used again.
 func (s *Explainer) At(memory *CopyMemory, now model.Time) *Explainer {
 	c := s.CloneIn(&memory.state)
 	c.Now, c.CopyMemory = max(c.Now, now), memory

@@ -14,8 +14,9 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Estimate runs copies of the state forward at several paces. It is false when nothing
-// of the job waits. It must not be called in the loop.
+// Estimate says when a job would start: it runs copies of the state forward, in which attempts end
+// at several paces. It is false when no gang of the job waits. It must not be called in the
+// scheduling loop.
 func (s *Explainer) Estimate(id model.JobID, m model.MeasuredRuns) (model.Estimate, bool) {
 	j := s.Find(id)
 	if j == nil || s.Cluster == nil {
@@ -41,7 +42,7 @@ func (s *Explainer) Estimate(id model.JobID, m model.MeasuredRuns) (model.Estima
 				return e, true
 			}
 		}
-		if p == due && !sooner { // it would be the slow one again
+		if p == due && !sooner { // it would be the same as Slow
 			continue
 		}
 		f := NewForecast(s, p, m)
@@ -75,15 +76,15 @@ func (s *Explainer) Estimate(id model.JobID, m model.MeasuredRuns) (model.Estima
 	if open && e.Latest > 0 {
 		e.Earliest = 0
 	}
-	if missed { // in one of them it does not start, so no time is the last one
+	if missed { // in one run it does not start, so no time is the latest
 		e.Latest = 0
 	}
 	return e, true
 }
 
-// Starts tells when the jobs that wait would start, as Estimate does for one, but without draws:
-// each run goes on for all of them, as far as its decisions reach. It must not be called in the
-// loop.
+// Starts says when all waiting jobs would start, as Estimate does for one, but without draws. Each
+// run goes on until all have started, or to the bound on decisions. It must not be called in the
+// scheduling loop.
 func (s *Explainer) Starts(m model.MeasuredRuns) []model.Expected {
 	var ids []model.JobID
 	for space := range s.Queues {
@@ -110,61 +111,60 @@ func (s *Explainer) Starts(m model.MeasuredRuns) []model.Expected {
 	return slices.DeleteFunc(at, func(a model.Expected) bool { return a.Earliest == 0 })
 }
 
-// NewForecast begins a forecast on a copy of the state.
+// NewForecast returns a forecast on a copy of the state.
 func NewForecast(s *Explainer, p pace, m model.MeasuredRuns) Forecast {
 	return Forecast{WhatIf: &WhatIf{Explainer: s.CloneIn(&s.copies().tried), At: s.Now}, pace: p,
 		Most: state.EstimateSteps, measured: m, known: s.Habits, Draw: state.HabitDraw{Of: state.Draws}}
 }
 
-// pace says how soon what runs ends: as late as its limit and its grace allow; as soon as is
-// likely, but what is stopped after its whole grace; and both with what is stopped ending at once,
-// of which the last one counts what such work usually takes. How a job ends can change which one
-// goes next, so all four are tried.
+// pace is when attempts end in a forecast. A later end may let another job start next, so an
+// estimate tries all paces.
 type pace int8
 
-// How long what runs is taken to run.
+// The paces. Grace is how long an attempt takes to end after it was told to stop.
 const (
-	Slow pace = iota
-	due
-	prompt
-	quick
-	drawing // one of several draws
+	Slow    pace = iota // as late as jobs declare; with the whole grace
+	due                 // when it likely ends; with the whole grace
+	prompt              // as late as jobs declare; without grace
+	quick               // as soon as is likely, by what such work usually takes; without grace
+	drawing             // at a random time, for one of several draws
 )
 
-// paces are those of every estimate, in order.
+// paces are the paces of every estimate, in order.
 var paces = [...]pace{Slow, due, prompt, quick}
 
-// Forecast lets what runs on a copy of the state end, one after the other.
+// Forecast runs a copy of the state forward: attempts end one after the other, and after each end
+// the deciding code is run.
 type Forecast struct {
 	*WhatIf
 	pace     pace
-	Most     int // steps
+	Most     int // bound on Steps
 	measured model.MeasuredRuns
-	Declared bool // only what jobs declare counts
+	Declared bool // only what jobs declare counts, and not reports or earlier runs
 	Draw     state.HabitDraw
-	known    state.Habits      // of draws
-	any      bool              // something may end otherwise in another draw
-	spread   bool              // and ended in this one
-	unsure   []model.AttemptID // of which only the limit is known, in a draw
+	known    state.Habits      // what earlier attempts took, to draw from
+	any      bool              // some attempt may end at another time in another draw
+	spread   bool              // such an attempt ended in this draw
+	unsure   []model.AttemptID // in a draw: attempts of which only the limit is known
 	Ends     collections.Heap[plannedEnd]
-	Seen     map[model.AttemptID]model.AttemptState // as of which the end was planned
+	Seen     map[model.AttemptID]model.AttemptState // the state in which the end was planned
 	Began    map[model.JobID]model.Time             // when jobs first got cells
-	Steps    int
-	bounded  bool
-	sooner   bool // an attempt likely ends before it has to
-	open     bool // an attempt ended of which only the limit is known
-	ended    int
-	kinds    model.HabitTally
-	log      []model.EstimatedEnd
+	Steps    int                                    // decisions taken
+	bounded  bool                                   // Steps reached Most
+	sooner   bool                                   // an attempt likely ends before its latest end
+	open     bool                                   // an attempt with only a known limit ended
+	ended    int                                    // attempts that ended
+	kinds    model.HabitTally                       // what their ends rest on
+	log      []model.EstimatedEnd                   // the first maxNamed ends
 }
 
-// plannedEnd is when the tasks of an attempt die.
+// plannedEnd is when the tasks of an attempt end in a forecast.
 type plannedEnd struct {
 	At     model.Time
 	id     model.AttemptID
 	exit   model.Exit
 	basis  model.HabitBasis
-	spread bool // it may be another time in another draw
+	spread bool // another draw may have another time
 }
 
 // Before orders by time, then attempt.
@@ -172,11 +172,13 @@ func (p plannedEnd) Before(o plannedEnd) bool {
 	return p.At < o.At || p.At == o.At && model.CompareAttempts(p.id, o.id) < 0
 }
 
-// run goes on until the gang has its cells; it returns when that is.
+// run goes on until a gang has its cells, and returns that time; false if it does not come to that.
 func (f *Forecast) run(id model.JobID, g int32) (model.Time, bool) {
 	return f.until(func() bool { return f.Placed(id, g) })
 }
 
+// until goes on until done, and returns that time. It is false when nothing more happens, or after
+// f.Most steps.
 func (f *Forecast) until(done func() bool) (model.Time, bool) {
 	f.Seen, f.Began = map[model.AttemptID]model.AttemptState{}, map[model.JobID]model.Time{}
 	for {
@@ -207,8 +209,8 @@ func (f *Forecast) until(done func() bool) (model.Time, bool) {
 	}
 }
 
-// Look decides, lets what was placed start, and decides again as the core does when it hears of a
-// start.
+// Look decides, starts the tasks of what was placed, and decides again, as the core does when it
+// hears that tasks started. It returns the decisions.
 func (f *Forecast) Look() []model.Record {
 	log := f.Decide()
 	for n := 0; f.watch() && n < maxLooks; n++ {
@@ -217,11 +219,11 @@ func (f *Forecast) Look() []model.Record {
 	return log
 }
 
-// maxLooks bounds how often it is decided again at one instant after starts.
+// maxLooks bounds how often Look decides again.
 const maxLooks = 32
 
-// watch starts the tasks of attempts that are new, and plans their ends. It reports whether it
-// started some.
+// watch starts the tasks of new attempts, and plans the end of each attempt in a new state. It
+// reports whether it started some.
 func (f *Forecast) watch() (starts bool) {
 	for i := range f.Attempts {
 		a := &f.Attempts[i]
@@ -272,12 +274,13 @@ func (f *Forecast) expect(a *tables.Attempt) {
 	case quick:
 		at, by = f.soonest(a, b)
 	}
-	if at > 0 && (f.pace == quick || by != model.ByLimit) { // the core keeps a time limit itself
+	if at > 0 && (f.pace == quick || by != model.ByLimit) { // the core ends attempts at the limit
 		f.Ends.Push(plannedEnd{At: max(at, f.At), id: a.ID, basis: by})
 	}
 }
 
-// span is when an attempt should end, by all that is known, or by what its job declares alone.
+// span is when an attempt should end, by all that is known, or with f.Declared by what its job
+// declares alone.
 func (f *Forecast) span(a *tables.Attempt) status.Span {
 	if f.Declared {
 		return f.SpanOf(a, nil, 0)
@@ -285,7 +288,7 @@ func (f *Forecast) span(a *tables.Attempt) status.Span {
 	return f.SpanOf(a, f.measured, status.ByReports(&f.Index, a))
 }
 
-// End lets an attempt's tasks die, and remembers what it was planned by.
+// End ends an attempt's tasks as planned, and counts what the end rests on.
 func (f *Forecast) End(p plannedEnd) {
 	a := f.Live(p.id)
 	if a == nil || a.Alive == 0 || a.State == model.AttemptStopping && p.basis != model.ByStop {
@@ -308,8 +311,8 @@ func (f *Forecast) End(p plannedEnd) {
 	f.kill(p.id, p.exit)
 }
 
-// mayBeSooner reports whether a start rests on jobs of which only the time limit is known: one of
-// them ended first, or might have ended before those that did.
+// mayBeSooner reports whether a start rests on attempts of which only the time limit is known, so
+// that it may come sooner: one of them ended before it, or holds cells and might have ended.
 func (f *Forecast) mayBeSooner(id model.JobID, g int32) bool {
 	if f.open || !f.kinds.Any() {
 		return f.open
@@ -325,7 +328,7 @@ func (f *Forecast) mayBeSooner(id model.JobID, g int32) bool {
 	return false
 }
 
-// ifAccepted ends what a start rests on, where nodes refused the gang lately and may do so again.
+// ifAccepted is a clause for a gang that nodes refused lately, and may refuse again; else "".
 func ifAccepted(s *tables.Tables, j *tables.Job, g int32) string {
 	if slices.ContainsFunc(tables.RareOf(j.Gangs[g].Rare).Avoid,
 		func(a tables.Avoidance) bool { return a.Until > s.Now }) {
@@ -334,7 +337,7 @@ func ifAccepted(s *tables.Tables, j *tables.Job, g int32) string {
 	return ""
 }
 
-// words says what a run rests on.
+// words says what the ends in a run rest on.
 func (f *Forecast) words() string {
 	switch {
 	case !f.kinds.Any() && f.ended > 0:
@@ -345,8 +348,9 @@ func (f *Forecast) words() string {
 	return "based on " + f.kinds.Text() + "; a job submitted later may delay it"
 }
 
-// against says which jobs start before a gang's job that wait behind it now, and which after it
-// that wait before it: others find room where it does not, and an order changes with time.
+// against says which jobs that wait behind a gang's job now start before it, and which that are
+// ahead of it start after it: other jobs find cells where it does not, and an order may change with
+// time.
 func (f *Forecast) against(was *Explainer, j *tables.Job) string {
 	sooner, later, behind := []string(nil), []string(nil), false
 	for _, id := range was.order(was.Space(j.Spec.VC)) {
@@ -355,7 +359,8 @@ func (f *Forecast) against(was *Explainer, j *tables.Job) string {
 		switch {
 		case id == j.ID:
 			behind = true
-		case (o.Spec.Priority < cell.MinGuaranteed) != (j.Spec.Priority < cell.MinGuaranteed): // another queue
+		case (o.Spec.Priority < cell.MinGuaranteed) != (j.Spec.Priority < cell.MinGuaranteed):
+			// guaranteed and opportunistic jobs have queues of their own
 		case behind && at > 0 && at < f.At:
 			sooner = append(sooner, was.nameTo(j.Spec.User, id))
 		case !behind && (at == 0 || at > f.At):
@@ -372,7 +377,7 @@ func (f *Forecast) against(was *Explainer, j *tables.Job) string {
 	return strings.Join(texts, "; ")
 }
 
-// missing says why a run did not come to the start of a gang.
+// missing says why a run did not come to the start of a gang, and which jobs' ends are not known.
 func (f *Forecast) missing(id model.JobID, g int32) (string, []model.JobID) {
 	if f.bounded {
 		return fmt.Sprintf("it still waits after %d decisions, the most that an estimate looks ahead", f.Most), nil
@@ -408,10 +413,9 @@ func (f *Forecast) missing(id model.JobID, g int32) (string, []model.JobID) {
 	return text, ids[:min(len(ids), maxNamed)]
 }
 
-// startBound returns until when a waiting gang starts at the latest, and by what
-// in words: its VC keeps a reservation for it, which those behind it may not
-// delay. It is false when nothing bounds its wait; the time is 0 when it depends
-// on jobs that declare no limit, which the words name.
+// startBound returns when a waiting gang starts at the latest, and says why: its VC booked
+// cells for it, which jobs behind it may not delay. It is false without a booking. The
+// time is 0 when it depends on jobs that declare no limit, which the words name.
 func (s *Explainer) startBound(j *tables.Job, g int32) (model.Time, string, bool) {
 	b := tables.RareOf(j.Gangs[g].Rare).Booked
 	switch {
@@ -429,9 +433,9 @@ func (s *Explainer) startBound(j *tables.Job, g int32) (model.Time, string, bool
 		s.jobList(j.Spec.User, after)), true
 }
 
-// bookedBy is the same for the page of a job. A booking knows when those end that use its cells:
-// what starts again on others, after it was stopped for a third one, may come before it on these.
-// So it is tried on a copy, where all take as long as they declare.
+// bookedBy is startBound for the page of a job, checked on a copy in which all jobs run as long as
+// they declare. A booking only knows when the jobs end that hold its cells now. A job that is
+// stopped and starts again may take these cells before it, so the start may be later.
 func (s *Explainer) bookedBy(j *tables.Job, g int32) (model.Time, string) {
 	at, bound, _ := s.startBound(j, g)
 	if at == 0 {
@@ -450,12 +454,12 @@ func (s *Explainer) bookedBy(j *tables.Job, g int32) (model.Time, string) {
 	return at, bound
 }
 
-// BookedSlack is how much later than its booking a gang may start, since decisions follow each
-// other.
+// BookedSlack is how much later than its booking a gang may start, in microseconds, since decisions
+// follow each other.
 const BookedSlack = 100
 
-// keptUntil is when the cells of a booking are free by what is known now: later than it was
-// told where those who use them, or are booked there before it, took a while to start.
+// keptUntil is when the cells of a booking are free by what is known now. That is later than
+// b.Start if jobs that hold these cells, or are booked on them before it, took a while to start.
 func (s *Explainer) keptUntil(j *tables.Job, b *model.Booked) model.Time {
 	type stretch struct {
 		*model.Booked
@@ -492,7 +496,8 @@ func (s *Explainer) keptUntil(j *tables.Job, b *model.Booked) model.Time {
 	return free(b, j.Spec.Priority, before)
 }
 
-// leftBooked is when those who hold the cells of a booking have left them, not before it was told.
+// leftBooked is when the gangs of at least a priority that hold the cells of a booking have left
+// them, and no earlier than b.Start.
 func (s *Explainer) leftBooked(b *model.Booked, prio cell.Priority) model.Time {
 	t := max(b.Start, s.Now)
 	for _, l := range b.Leaves {

@@ -11,13 +11,13 @@ import (
 
 func (h *holdersOf) More() int { return h.MoreOwn + h.MoreOthers }
 
-// fitKeyOf is what the rooms and the holders of a gang hang on.
+// fitKeyOf is a key for what is the same for all gangs of a shape, such as rooms and holders.
 func fitKeyOf(j *tables.Job, g int) tables.FitKey {
 	return tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, cell.MinGuaranteed), Shape: j.Gangs[g].Shape.Text}
 }
 
-// unboundOn adds where cells of a gang's VC could be bound that are not yet, and reports whether
-// all of these places are taken then.
+// unboundOn adds for each node the leaves on which unbound cells of a gang's VC could be bound. It
+// reports whether the sum is exact: the VC has as many unbound cells as there are places for them.
 func unboundOn(s *tables.Tables, j *tables.Job, g int, add func(node, free int32)) (exact bool) {
 	type kind struct {
 		chain int16
@@ -53,8 +53,8 @@ func unboundOn(s *tables.Tables, j *tables.Job, g int, add func(node, free int32
 	return exact
 }
 
-// looseIn counts the leaves of the cells of a size on a node that could be bound: they are healthy,
-// in no bound cell, and used by opportunistic work at most.
+// looseIn counts the leaves on a node in cells of a size that could be bound: they are healthy, in
+// no bound cell, promised to no gang, and used by opportunistic work at most.
 func looseIn(s *tables.Tables, node cell.CellID, size int32) (n int32) {
 	f := s.Cluster.Forest()
 	first := f.Cells[node].FirstLeaf
@@ -73,7 +73,8 @@ func looseIn(s *tables.Tables, node cell.CellID, size int32) (n int32) {
 	return n
 }
 
-// fitByNumber reports whether tasks fit by the number of leaves alone, the largest first.
+// fitByNumber reports whether tasks fit on nodes by the number of free leaves alone, placing the
+// largest first.
 func fitByNumber(members []cell.Member, on []freeOnNode) bool {
 	left := slices.Clone(on)
 	larger := func(a, b cell.Member) int { return cmp.Compare(b.Leaves, a.Leaves) }
@@ -89,7 +90,8 @@ func fitByNumber(members []cell.Member, on []freeOnNode) bool {
 	return true
 }
 
-// needText says what a gang asks for in all, members that may use the same SKUs together.
+// needText says what a gang asks for in all, with one amount for members that may use the same
+// SKUs.
 func needText(s *tables.Tables, j *tables.Job, g int) string {
 	type part struct {
 		skus   []cell.TypeName

@@ -12,8 +12,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// levels counts, for one gang, the cells of every chain that it could use: how
-// many it wants of each level, and what became of all of them.
+// levels counts, for one gang, the cells of every chain that it could use, level by
+// level: how many it wants, and how many are free, held, lent, bad and so on.
 func (s *Explainer) levels(j *tables.Job, g int) []model.LevelUse {
 	var out []model.LevelUse
 	for _, sc := range s.scopes(j, g) {
@@ -29,9 +29,9 @@ func (s *Explainer) levels(j *tables.Job, g int) []model.LevelUse {
 // cell of it.
 type scope struct {
 	chain   int16
-	level   cell.Level    // the highest
-	tops    []cell.CellID // whole cells
-	pinned  cell.PinnedID
+	level   cell.Level    // the highest level, that of tops
+	tops    []cell.CellID // the chain's top cells, or the pinned cell
+	pinned  cell.PinnedID // "" for a chain
 	members []cell.Member
 }
 
@@ -76,10 +76,10 @@ func (s *Explainer) scopes(j *tables.Job, g int) []scope {
 
 // leafView is one leaf as a gang sees it.
 type leafView struct {
-	bad, cordoned, avoided, lent bool       // cordoned: and well
-	own                          bool       // guaranteed work of the gang's own VC has it
-	held                         int32      // the space whose guarantee has it, 0 for none
-	until                        model.Time // when it is left, 0 when that is not known
+	bad, cordoned, avoided, lent bool       // cordoned: and healthy
+	own                          bool       // held or promised by the guarantee of the gang's VC
+	held                         int32      // the space by whose guarantee it is held, 0 for none
+	until                        model.Time // when it is left, 0 if not known
 }
 
 // lookAtLeaves views the leaves of all tops of a scope, in order.
@@ -124,9 +124,9 @@ func (s *Explainer) leafView(r *cell.Request, l cell.LeafID) leafView {
 	return v
 }
 
-// foreign returns the VC other than a guaranteed request's that a cell around a leaf is bound
-// to, used or not, for itself or for those inside it, and that cell; 0 for an opportunistic one,
-// which may borrow what is free there.
+// foreign returns the bound cell around a leaf and the VC to which it is bound, used or not, if
+// that is another VC than a guaranteed request's; else 0. It is 0 for an opportunistic request,
+// which may borrow free leaves there.
 func (s *Explainer) foreign(r *cell.Request, l cell.LeafID) (vc int32, bound cell.CellID) {
 	space, root := s.Cluster.BoundAround(s.Cluster.Forest().Leaves[l])
 	if r.Priority < cell.MinGuaranteed || space <= 0 || s.within(r.Space, space) {
@@ -136,8 +136,8 @@ func (s *Explainer) foreign(r *cell.Request, l cell.LeafID) (vc int32, bound cel
 	return s.Cluster.SpaceOf(sp.Name), sp.Roots[root].Cell
 }
 
-// rootLeft is when the last guaranteed work in a bound cell ends, so that the
-// cell may serve another VC; 0 when that is not known. ends remembers it.
+// rootLeft is when the last work in a bound cell ends, so that the cell may serve
+// another VC; 0 if not known. ends caches it.
 func (s *Explainer) rootLeft(c cell.CellID, ends map[cell.CellID]model.Time) model.Time {
 	if end, ok := ends[c]; ok {
 		return end
@@ -161,7 +161,7 @@ func (s *Explainer) rootLeft(c cell.CellID, ends map[cell.CellID]model.Time) mod
 	return last
 }
 
-// within reports whether a space is another or one that it divides.
+// within reports whether a space is outer or inside it.
 func (s *Explainer) within(space, outer int32) bool {
 	for ; space > 0; space = s.Cluster.Space(space).Parent {
 		if space == outer {
@@ -171,7 +171,7 @@ func (s *Explainer) within(space, outer int32) bool {
 	return false
 }
 
-// levelUse counts the cells of one level; a cell's leaves stand side by side.
+// levelUse counts the cells of one level in a scope. leaves are those of the scope, in order.
 func (s *Explainer) levelUse(j *tables.Job, sc *scope, leaves []leafView, l cell.Level) model.LevelUse {
 	ch := &s.Cluster.Forest().Chains[sc.chain]
 	size := ch.LeavesAt(l)
@@ -242,9 +242,9 @@ const (
 	cellLent
 )
 
-// judgeCell puts a whole cell into one class: the first obstacle that waiting
-// does not remove counts, then guarantees, then borrowers. Of a cell that several
-// VCs have a part of, it names the one with most leaves. scratch is all zero.
+// judgeCell puts a whole cell into one class: an obstacle that waiting does not
+// remove comes first, then guarantees, then opportunistic work. space is the one that
+// holds most leaves of a held cell. scratch has a zero for each space, and is left so.
 func judgeCell(c []leafView, scratch []int32) (space int32, k cellKind) {
 	var bad, cordoned, avoided, lent bool
 	for i := range c {
@@ -275,7 +275,7 @@ func judgeCell(c []leafView, scratch []int32) (space int32, k cellKind) {
 	return 0, cellFree
 }
 
-// leftAt is when everything in a cell is left; 0 when that is not known.
+// leftAt is when all leaves of a cell are left; 0 if not known.
 func leftAt(c []leafView) model.Time {
 	var last model.Time
 	for i := range c {
@@ -289,7 +289,7 @@ func leftAt(c []leafView) model.Time {
 }
 
 // owned counts the cells of a level that the gang's VC is guaranteed in a scope,
-// and those of them that its guaranteed work does not use.
+// and how many of them its guaranteed work does not use.
 func (s *Explainer) owned(j *tables.Job, sc *scope, leaves []leafView, l cell.Level) (owned, unused int32) {
 	f := s.Cluster.Forest()
 	ch := &f.Chains[sc.chain]

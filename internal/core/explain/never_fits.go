@@ -12,7 +12,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// uncovered says of a gang that no SKU carries it, by the first role of which that is true.
+// uncovered is the reason of a gang with a task that asks for more than its leaves of any SKU
+// carry. It names the first such role.
 func (s *Explainer) uncovered(j *tables.Job, g int) *model.Reason {
 	why := &model.Reason{Code: model.NeverFits, Need: j.Gangs[g].Leaves}
 	for _, o := range j.Spec.Gangs[g].Tasks {
@@ -32,11 +33,11 @@ func (s *Explainer) uncovered(j *tables.Job, g int) *model.Reason {
 	return why
 }
 
-// andMost stands behind a shape of which it is remembered why it never fits, and what would.
+// andMost is added to the key of a cached reason that also says the most that would fit.
 const andMost = "\x00"
 
-// whyNever is whyNeverFits with what there is to say of tasks that take more GPUs than they ask
-// for: what each carries, and the most that would fit.
+// whyNever is WhyNeverFits with the most that would fit. If tasks take more GPUs than they ask for,
+// because of CPUs or memory, it also says what each GPU comes with.
 func (s *Explainer) whyNever(j *tables.Job, g int) *model.Reason {
 	why := s.WhyNeverFits(j, g)
 	if why == nil || j.Gangs[g].Shape.Short || s.Cluster.SpaceOf(j.Spec.VC) == cell.None {
@@ -65,8 +66,8 @@ func (s *Explainer) whyNever(j *tables.Job, g int) *model.Reason {
 	return place.Remember(&s.told().never, key, &said)
 }
 
-// dearer returns what a leaf carries, where a role's tasks take more GPUs than they ask for
-// because of their CPUs or memory.
+// dearer returns what a leaf carries, if a role's tasks take more GPUs than they ask for because of
+// their CPUs or memory; else false.
 func (s *Explainer) dearer(r *model.Role) (model.Carry, bool) {
 	names := s.Carriers(r)
 	if len(names) == 0 {
@@ -80,8 +81,8 @@ func (s *Explainer) dearer(r *model.Role) (model.Carry, bool) {
 	return model.Carry{}, false
 }
 
-// largestTask is the most leaves for each task of a role with which a gang would fit the cells if
-// all were free; 0 is none.
+// largestTask is the most leaves for each task of a role with which a gang would fit if all cells
+// were free; 0 if no size fits.
 func (s *Explainer) largestTask(j *tables.Job, g int, role string) int32 {
 	i := slices.IndexFunc(j.Spec.Roles, func(r model.Role) bool { return r.Name == role })
 	fits := func(n int32) bool {
@@ -93,8 +94,8 @@ func (s *Explainer) largestTask(j *tables.Job, g int, role string) int32 {
 	return int32(sort.Search(most, func(k int) bool { return !fits(int32(k) + 1) }))
 }
 
-// MostEver is the most of a role that a gang could ever have, were its VC's cells all free and in
-// service. A job that asks for more can never start; one that asks for this waits at most.
+// MostEver finds the most tasks, and the largest, that a gang could have in a role if all cells of
+// its VC were free and in service. A job that asks for more can never start.
 type MostEver struct {
 	S    *Explainer
 	J    *tables.Job
@@ -102,14 +103,15 @@ type MostEver struct {
 	Role int32
 }
 
-// Fits reports whether a job in place of this one could ever start.
+// Fits reports whether a changed job in place of this one could ever start.
 func (m MostEver) Fits(spec *model.Job) bool {
 	j := m.S.NewJob(m.J.ID, spec, m.S.Now, tables.Room{})
 	g := int(gangWith(spec, m.Role))
 	return !j.Gangs[g].Shape.Short && place.FitsEver(&m.S.Finder, &j, g)
 }
 
-// largest is the largest size of so many with which it fits, 0 for none; mostly it is the last.
+// largest is the largest of the sizes 1 to sizes with which the job fits; 0 if none. The last is
+// tried first, since mostly it fits.
 func (m MostEver) largest(sizes int32, with func(int32) *model.Job) int32 {
 	if sizes <= 0 || m.Fits(with(sizes)) {
 		return max(sizes, 0)
@@ -117,13 +119,13 @@ func (m MostEver) largest(sizes int32, with func(int32) *model.Job) int32 {
 	return int32(sort.Search(int(sizes)-1, func(i int) bool { return !m.Fits(with(int32(i) + 1)) }))
 }
 
-// leaves is the largest size of its tasks, below what they ask for.
+// leaves is the most leaves for each task of the role, fewer than it asks for; 0 if none fits.
 func (m MostEver) leaves(spec *model.Job) int32 {
 	most := min(spec.Roles[m.Role].Leaves-1, widest(m.S.Cluster.Forest()))
 	return m.largest(most, func(n int32) *model.Job { return model.WithLeaves(spec, m.Role, n) })
 }
 
-// widest is the leaves of the largest node: no task gets more.
+// widest is how many leaves the largest node has, the most for a task.
 func widest(f *cell.Forest) (leaves int32) {
 	for i := range f.Chains {
 		leaves = max(leaves, f.Chains[i].LeavesAt(f.Chains[i].NodeLevel))
@@ -131,7 +133,7 @@ func widest(f *cell.Forest) (leaves int32) {
 	return leaves
 }
 
-// Tasks is the largest number of its tasks of this size, below what it asks for.
+// Tasks is the most tasks of the role, fewer than it asks for; 0 if none fits.
 func (m MostEver) Tasks() int32 {
 	spec := m.J.Spec
 	if m.S.tasksOf(m.J, m.G, m.Role) < 2 || len(spec.Gangs[m.G].Tasks) < 2 {
@@ -156,8 +158,8 @@ func (m MostEver) Tasks() int32 {
 	return n
 }
 
-// leads reports whether a gang of one role that never fits has the first tasks of the role: then
-// how many fit does not depend on how many it asks for.
+// leads reports whether a gang is of one role and has its first tasks. Then how many fit does not
+// depend on how many it asks for.
 func (m MostEver) leads() bool {
 	gang := m.J.Spec.Gangs[m.G].Tasks
 	for i, o := range gang {
@@ -168,8 +170,8 @@ func (m MostEver) leads() bool {
 	return len(m.J.Gangs[m.G].Shape.Members) == 1
 }
 
-// room is how many of its tasks there are leaves for, at most: a task lies on one node, so a cell
-// of nodes has room for as many on each.
+// room is an upper bound on the tasks of the role, by the number of leaves: a task runs on one
+// node, so each node of a cell holds as many.
 func (m MostEver) room() int32 {
 	f, size := m.S.Cluster.Forest(), m.J.Spec.Roles[m.Role].Leaves
 	guaranteed := m.J.Spec.Priority >= cell.MinGuaranteed
@@ -204,9 +206,9 @@ func (m MostEver) room() int32 {
 	return min(tasks, there)
 }
 
-// words say the most of a gang that can never start: of each task, or of tasks like those that it
-// has; nothing where that is all that there is, which is said already. Of a gang with several
-// roles nothing is said, too: the most of one hangs on the others.
+// words says the most that a gang which can never start could have: tasks of its size, or the size
+// of each task. It is "" where that is all that there is, which the reason says already, and for a
+// gang of several roles, where the most of one depends on the others.
 func (m MostEver) words(total int32) string {
 	spec := m.J.Spec
 	if len(m.J.Gangs[m.G].Shape.Members) != 1 {

@@ -14,7 +14,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// aloneReason is why nodes are closed to a job that would fit there (closed).
+// aloneReason is for a job that would fit on nodes that are closed to it: it wants nodes for itself
+// and others run there, or other jobs have them for themselves.
 func (s *Explainer) aloneReason(r model.Reason, j *tables.Job) model.Reason {
 	f, closed := s.Cluster.Forest(), s.Closed(j)
 	for i := range f.Nodes {
@@ -29,8 +30,7 @@ func (s *Explainer) aloneReason(r model.Reason, j *tables.Job) model.Reason {
 	return r.Say(model.HeldBack, "it would fit, but jobs have %s for themselves", fewNodes(r.Nodes))
 }
 
-// minimumReason says why a member above a minimum waits that may not be placed beside its minimum
-// now.
+// minimumReason says why a member above a minimum cannot be placed beside its minimum now.
 func (s *Explainer) minimumReason(j *tables.Job, g int32) model.Reason {
 	r := s.newReason(j, g)
 	if at := j.Gangs[0].Attempt; at != tables.None && s.Attempts[at].Lazy {
@@ -43,8 +43,8 @@ func (s *Explainer) minimumReason(j *tables.Job, g int32) model.Reason {
 	return r.Say(model.WaitingPreemption, "the minimum of its job is about to end")
 }
 
-// faultReason blames nodes that the gang avoids, bad hardware and attempts of which
-// nothing is known.
+// faultReason is for a gang that would fit but for nodes that refused it, bad hardware or unknown
+// attempts; false for other gangs.
 func (s *Explainer) faultReason(j *tables.Job, g int32) (model.Reason, bool) {
 	r := s.newReason(j, g)
 	switch s.Fault(place.Want{J: j, G: g}) {
@@ -62,6 +62,7 @@ func (s *Explainer) faultReason(j *tables.Job, g int32) (model.Reason, bool) {
 	return r.Say(model.HeldUnknown, "it would fit, but contact is lost with tasks of %s: they may still run, so their cells stay held", s.jobList(j.Spec.User, by)), true
 }
 
+// avoidedReason is for a gang that nodes refused to start, or to which nodes are closed.
 func (s *Explainer) avoidedReason(r model.Reason, j *tables.Job, g int32) model.Reason {
 	for _, a := range tables.RareOf(j.Gangs[g].Rare).Avoid {
 		if a.Until > s.Now {
@@ -78,8 +79,8 @@ func (s *Explainer) avoidedReason(r model.Reason, j *tables.Job, g int32) model.
 		secondsUntil(s.Now, r.Until))
 }
 
-// unlentReason: an opportunistic gang, for which there are no cells, would fit on what is lent to
-// no other VC.
+// unlentReason is for an opportunistic gang that would fit if all VCs lent their idle cells; false
+// for other gangs.
 func (s *Explainer) unlentReason(r model.Reason, q cell.Request) (model.Reason, bool) {
 	q.Keep = nil
 	res, ok := s.Cluster.Place(&q)
@@ -97,8 +98,9 @@ func (s *Explainer) unlentReason(r model.Reason, q cell.Request) (model.Reason, 
 	return r.Say(model.NotLent, "it would fit, but "+lend+": it starts when enough other cells are free; with priority 0 or more it would use its own virtual cluster's guarantee", model.JoinAnd(names)), true
 }
 
-// sheltered says, in a clause, who stands behind a gang in its policy's order and is left alone
-// since it has not run for long enough yet, and until when the first of them is; "" is nobody.
+// sheltered says in a clause which attempts the policy would have preempted for a gang but that
+// have not run for the minimum yet, and until when the first of them is safe; "" if there are
+// none.
 func (s *Explainer) sheltered(j *tables.Job, g int32) (string, model.Time) {
 	if j.Spec.Priority < cell.MinGuaranteed || s.MinRun(j.Space) == 0 {
 		return "", 0
@@ -130,9 +132,9 @@ func (s *Explainer) sheltered(j *tables.Job, g int32) (string, model.Time) {
 		strings.Join(each, ", ")), first
 }
 
-// overFor lists the attempts that the policy of a gang's VC would have stopped for it, were
-// they old enough, in order of their jobs, and whether the gang was promised its cells for now:
-// then the quantum protects nobody from it.
+// overFor lists the attempts that the policy of a gang's VC would have preempted for it, whether or
+// not they ran for the minimum, in order of their jobs. due says that the policy promised the gang
+// its cells for now (Wish.Due).
 func (s *Explainer) overFor(j *tables.Job, g int32) (out []*tables.Attempt, due bool) {
 	ref := model.GangRef{Job: j.ID, Gang: g}
 	for wish := range s.Policies[j.Space].Rank(s.ViewAll(j.Space, j.Spec.Priority)) {
@@ -151,9 +153,9 @@ func (s *Explainer) overFor(j *tables.Job, g int32) (out []*tables.Attempt, due 
 	return out, due
 }
 
-// unshared says, in a clause, why a gang that finds no room does not share the leaves of others
-// either, where its VC's policy lets gangs share; "" is that it may, and that it is for the
-// policy to say. It asks what a wish for turns is judged by (decide/share_place.go).
+// unshared says in a clause why a gang that finds no free cells does not share leaves with others
+// either, if its VC's policy lets gangs share. It is "" if it could, which is up to the policy. The
+// checks are those of a wish for turns (decide/share_place.go).
 func (s *Explainer) unshared(j *tables.Job, g int32) string {
 	p, ok := s.Policies[j.Space].(model.Needer)
 	if !ok || !slices.Contains(p.Needs(), model.CanSuspend) {
@@ -177,7 +179,7 @@ func (s *Explainer) unshared(j *tables.Job, g int32) string {
 	return s.noHost(j, g)
 }
 
-// noHost says why nobody runs with whom a gang could take turns; "" is that somebody does.
+// noHost says why there are no running gangs with which a gang could take turns; "" if there are.
 func (s *Explainer) noHost(j *tables.Job, g int32) string {
 	alike, willing, older := false, false, false
 	for i := range s.Attempts {
@@ -216,8 +218,8 @@ func (s *Explainer) noHost(j *tables.Job, g int32) string {
 	return "its memory does not fit beside the jobs of its shape, so it shares no GPUs"
 }
 
-// sparedReason: a gang could take cells that are lent, but to what lost its guarantee and stands
-// before it.
+// sparedReason is for a gang that could take back lent cells, but that are held by demoted jobs
+// which are ahead of it; false for other gangs.
 func (s *Explainer) sparedReason(r model.Reason, j *tables.Job, g int32) (model.Reason, bool) {
 	q := s.Request(place.Want{J: j, G: g})
 	spared := q.Spared
@@ -246,8 +248,8 @@ func (s *Explainer) sparedReason(r model.Reason, j *tables.Job, g int32) (model.
 		s.jobList(j.Spec.User, r.Jobs), verb(r.Jobs, "is", "are"), j.Spec.VC), true
 }
 
-// comesBackReason: there is room for a gang while others of its VC are being stopped that wait
-// before it then.
+// comesBackReason is for a gang that would fit, but jobs of its VC are being stopped that wait
+// again and are then ahead of it; false for other gangs.
 func (s *Explainer) comesBackReason(r model.Reason, j *tables.Job, g int32) (model.Reason, bool) {
 	if j.Spec.Priority < cell.MinGuaranteed || j.Spec.Gangs[g].Extra ||
 		int64(j.Gangs[g].Leaves) <= s.Unheld(j.Space, j.Spec.Priority) {
@@ -266,13 +268,13 @@ func (s *Explainer) comesBackReason(r model.Reason, j *tables.Job, g int32) (mod
 	return comesBefore(s, r, j), true
 }
 
-// comesBefore says that there is room, but for jobs that are being stopped and wait again then.
+// comesBefore says that r.Jobs are being stopped, and are ahead of the gang when they wait again.
 func comesBefore(s *Explainer, r model.Reason, j *tables.Job) model.Reason {
 	return r.Say(model.PriorityAhead, "it would fit, but %s %s being stopped, and then ahead of it in %s",
 		s.jobList(j.Spec.User, r.Jobs), verb(r.Jobs, "is", "are"), j.Spec.VC)
 }
 
-// limitReason says by which limit a gang waits.
+// limitReason says which limit of its user keeps a gang waiting.
 func (s *Explainer) limitReason(j *tables.Job, g int32) model.Reason {
 	l, u := s.UserLimits(j), s.UserHas(j.Space, j.Spec.User)
 	r := s.newReason(j, g)

@@ -13,9 +13,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// order returns the waiting jobs of a VC in the order in which they are served:
-// by priority, then by the VC's policy as it would ask now. Opportunistic jobs
-// come last, as submitted.
+// order returns the waiting jobs of a VC in run order: by priority, then by the VC's
+// policy as of now. Opportunistic jobs come last, as submitted.
 func (s *Explainer) order(space int32) []model.JobID {
 	r := &s.Ranks
 	if r.seq != s.Seq || r.now != s.Now || len(r.spaces) != len(s.Queues) {
@@ -33,8 +32,8 @@ func (s *Explainer) order(space int32) []model.JobID {
 	return r.spaces[space]
 }
 
-// position is a job's place among all jobs that wait in its VC, from 1: no two have the same. Those
-// that wait for what others leave stand behind those that wait for what the VC is guaranteed.
+// position is a job's place in the run order of its VC, from 1, and how many jobs wait there. Both
+// are 0 if the job has no place. Opportunistic jobs come after guaranteed ones.
 func (s *Explainer) position(j *tables.Job) (at, waiting int32) {
 	order := s.order(s.Space(j.Spec.VC))
 	if at = s.Ranks.at[j.ID]; at == 0 {
@@ -43,9 +42,9 @@ func (s *Explainer) position(j *tables.Job) (at, waiting int32) {
 	return at, int32(len(order))
 }
 
-// orderText says what the position of a job is, where it is not the order in which they start: what
-// keeps it waiting holds up none behind it, or its policy has another order with time, or serves
-// those behind what finds no room.
+// orderText says what the position of a job means, if jobs behind it may start first: what it waits
+// for holds up no others, or the order changes with time, or others fit where it does not. Else it
+// is "".
 func orderText(s *index.Index, j *tables.Job, e *model.Explanation) string {
 	if e.Position == 0 || len(e.Gangs) == 0 {
 		return ""
@@ -73,8 +72,7 @@ func orderText(s *index.Index, j *tables.Job, e *model.Explanation) string {
 	return ""
 }
 
-// InLine goes through the jobs that wait in a VC in the order in which they are served: those for
-// what the VC is guaranteed, then those for what others leave.
+// InLine yields the waiting jobs of a VC in run order: guaranteed ones, then opportunistic ones.
 func (s *Explainer) InLine(vc cell.VCName) iter.Seq[model.JobID] {
 	if s.Cluster == nil {
 		return func(func(model.JobID) bool) {}
@@ -82,13 +80,13 @@ func (s *Explainer) InLine(vc cell.VCName) iter.Seq[model.JobID] {
 	return slices.Values(s.order(s.Space(vc)))
 }
 
-// rank lists the jobs of a VC's waiting gangs, best first; a job appears once
-// for each of its gangs, or more often. In each priority those come first that are promised
-// cells already, and last those that the policy does not wish for now.
+// rank lists the jobs of a VC's waiting gangs, best first. A job appears once for each of its
+// gangs, or more often. In each priority gangs that are promised cells come first, and gangs that
+// the policy does not wish for now come last.
 func (s *Explainer) rank(space int32) []model.JobID {
 	var out []model.JobID
 	prio := cell.MaxGuaranteed + 1
-	for space > 0 { // those whose VC is gone are served by nobody
+	for space > 0 { // no policy serves jobs whose VC is gone
 		next, ok := s.NextPriority(space, prio)
 		if !ok || next < cell.MinGuaranteed {
 			break
@@ -111,7 +109,8 @@ func (s *Explainer) rank(space int32) []model.JobID {
 	return s.jobsOf(out, s.Queues[space])
 }
 
-// jobsOf adds the jobs of waiting gangs to a list, but for members above a minimum: their jobs run.
+// jobsOf adds the jobs of queued gangs to a list. Members above a minimum are left out, since their
+// jobs run.
 func (s *Explainer) jobsOf(list []model.JobID, q []index.Queued) []model.JobID {
 	for _, e := range q {
 		if !s.Extra(e) {
@@ -121,7 +120,8 @@ func (s *Explainer) jobsOf(list []model.JobID, q []index.Queued) []model.JobID {
 	return list
 }
 
-// movesText says how many gangs of a VC may still move for one that waits.
+// movesText says how many gangs of a VC may still be relocated in this hour; "" without
+// defragmentation.
 func (s *Explainer) movesText(name cell.VCName) string {
 	vc := model.OfVC(s.Config, name)
 	if vc.Moves == 0 {
@@ -131,10 +131,9 @@ func (s *Explainer) movesText(name cell.VCName) string {
 	return fmt.Sprintf("; %d of %d moves of this hour are left, but no movable job makes room", left, vc.Moves)
 }
 
-// bookedBefore returns the jobs whose bookings a gang must leave alone although
-// they are not before it in the order: it began to wait, or waits again, after
-// they were promised their cells. Its own job is one when another of its gangs is
-// booked.
+// bookedBefore returns the jobs whose bookings a gang must not delay, also jobs that
+// are not ahead of it: they were booked before it began to wait. Its own job is one of
+// them if another gang of the job is booked.
 func (s *Explainer) bookedBefore(j *tables.Job, g int32) []model.JobID {
 	var out []model.JobID
 	for _, ref := range s.Booked {
@@ -147,8 +146,8 @@ func (s *Explainer) bookedBefore(j *tables.Job, g int32) []model.JobID {
 	return out
 }
 
-// Steps is how many steps the searches of a state's decisions and checks have taken so far, the
-// same on every machine. A copy begins at 0.
+// Steps is how many search steps the decisions and checks of this state have taken so far. It is
+// the same on every machine, and 0 for a new copy.
 func (s *Explainer) Steps() (n int64) {
 	for _, c := range []*cell.Cluster{s.Cluster, s.Empty} {
 		if c != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// rooms counts the leaves that a gang may use, by SKU in order of name: of a VC, its guarantee,
-// and as free what neither uses of it nor was promised its guaranteed work, whatever the shape.
+// rooms counts the leaves that a gang may use, in order of SKU. For a guaranteed gang these are its
+// VC's guarantee; free are those that guaranteed work of the VC neither uses nor was promised. For
+// an opportunistic gang they are the cluster, and free is what is idle. Shapes do not count.
 func (s *Explainer) rooms(j *tables.Job, g int) []model.Room {
 	f := s.Cluster.Forest()
 	var out []model.Room
@@ -46,7 +47,7 @@ func (s *Explainer) rooms(j *tables.Job, g int) []model.Room {
 	return out
 }
 
-// inCommon returns it, without what does not hold any more.
+// inCommon returns the cache of reasons, a new one if the state has changed since.
 func inCommon(s *Explainer) *reasons {
 	if r := s.Ranks.Common; r != nil && r.cl == s.Cluster && r.seq == s.Seq && r.now == s.Now {
 		return r
@@ -61,7 +62,8 @@ func inCommon(s *Explainer) *reasons {
 	return r
 }
 
-// usedBy returns how many leaves are in use of each preassigned cell of a VC.
+// usedBy returns how many leaves of each preassigned cell of a VC are in use. It also notes in
+// r.lies where the free ones are.
 func (r *reasons) usedBy(s *tables.Tables, space int32) []int32 {
 	if used, ok := r.used[space]; ok {
 		return used
@@ -82,10 +84,10 @@ func (r *reasons) usedBy(s *tables.Tables, space int32) []int32 {
 	return used
 }
 
-// apart says how the leaves that are free to a gang lie on nodes: "2 on n1 and 2 on n2". It is
-// empty where that does not keep the gang from them: where its tasks would fit by their numbers
-// alone, or where cells that are free lie on no node yet. Of a job that may use some nodes only it
-// says which these are, where none is free there and jobs run there: "on its allowed node".
+// apart says how the free leaves are spread over nodes, if that keeps a gang from them: "2 on n1
+// and 2 on n2". It is "" where the tasks would fit by the number of leaves on each node. For a job
+// that is restricted to nodes it names these instead, if none is free there and jobs run on them:
+// "on its allowed node".
 func apart(s *Explainer, j *tables.Job, g int, free int32) string {
 	r, key := inCommon(s), fitKeyOf(j, g)
 	text, ok := r.apart[key]
@@ -122,8 +124,8 @@ func apartNow(s *Explainer, j *tables.Job, g int, free int32) string {
 	return model.JoinAnd(texts)
 }
 
-// fullNodes are the only nodes of a job, where nothing there is free and all that is in its way
-// runs there.
+// fullNodes is a text of the nodes to which a job is restricted, if no leaf there is free and all
+// jobs in its way run there; else "".
 func fullNodes(s *Explainer, j *tables.Job, g int) string {
 	all, its := allHolders(s, j, g), s.itsNodes(j)
 	if len(all.Own)+len(all.Others) == 0 ||
@@ -143,8 +145,9 @@ func fullNodes(s *Explainer, j *tables.Job, g int) string {
 	return strings.TrimPrefix(nodesText(j.Spec, "its "), " ")
 }
 
-// freeOn counts what is free to a gang on each node, in order of the nodes, with what could be
-// bound there; exact is false where more could be bound than its VC has cells.
+// freeOn counts the leaves that are free to a gang on each node, in order of the nodes, including
+// those of cells that could be bound there. exact is false where more cells could be bound than the
+// VC has left.
 func freeOn(s *Explainer, j *tables.Job, g int) (on []freeOnNode, exact bool) {
 	f := s.Cluster.Forest()
 	add := func(node, free int32) {

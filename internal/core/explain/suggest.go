@@ -19,27 +19,27 @@ const (
 	endsMost    = 16  // jobs that might end
 	aheadMost   = 8   // jobs that stand before it
 	othersMost  = 8   // other SKUs, other VCs
-	forwardMost = 100 // steps until declared ends let it start
-	// copiedMost is how many jobs all these copies may have together: what is tried takes as long
-	// where many wait as where few do, and what is left untried is said.
+	forwardMost = 100 // steps of a forecast by declared ends
+	// copiedMost is how many jobs all these copies may have together. So an explanation takes about
+	// as long where many jobs wait as where few do. It says that something was left untried.
 	copiedMost = 600_000
 	// suggestSteps is how many steps the decisions on all these copies may take together, and
-	// trySteps those on one. What one that was cut says is not known, and counts as untried.
+	// trySteps how many on one copy. A try that was cut has no result and counts as untried.
 	suggestSteps = 600_000
 	trySteps     = suggestSteps / 3
 )
 
 // suggester looks for changes that would let one gang start.
 type suggester struct {
-	s     *Explainer // as it is; only read
-	base  *Explainer // the same after the job was withdrawn
+	s     *Explainer // the state as it is; only read
+	base  *Explainer // a copy from which the job was withdrawn
 	j     *tables.Job
 	g     int32
-	left  int   // tries
-	jobs  int   // how many may still be copied
-	steps int64 // that may still be taken
-	// anyway is set when the gang starts without any change, once those have left who are being
-	// stopped: then only what starts at once helps.
+	left  int   // how many changes of the job may still be tried
+	jobs  int   // how many jobs may still be copied
+	steps int64 // how many steps may still be taken
+	// anyway is set when the gang starts without any change, once what is being stopped for it has
+	// ended. Then only a change with which it starts at once is a suggestion.
 	anyway bool
 	out    []model.Suggestion
 	cut    bool // something was left untried
@@ -49,8 +49,9 @@ func newSuggester(s *Explainer, j *tables.Job, g int32) *suggester {
 	return &suggester{s: s, j: j, g: g, jobs: copiedMost, steps: suggestSteps}
 }
 
-// suggest tries one change after the other by deciding on a copy of the state.
-// What it returns was seen to work.
+// suggest tries one change after the other by deciding on a copy of the state, and
+// returns those that worked and whether something was left untried. why is the code of
+// the gang's reason.
 func (t *suggester) suggest(why model.Code) ([]model.Suggestion, bool) {
 	s, j, g := t.s, t.j, t.g
 	gg := &j.Gangs[g]
@@ -97,8 +98,8 @@ func (t *suggester) suggest(why model.Code) ([]model.Suggestion, bool) {
 	return t.out, t.cut
 }
 
-// copy returns a copy of a state, to be used until the next one is asked for; nil, and what
-// is left is untried, when there were too many, or too many steps were taken.
+// copy returns a copy of a state, valid until the next call. It is nil, and the rest stays untried,
+// when the budget of copied jobs or of steps is used up.
 func (t *suggester) copy(of *Explainer) *WhatIf {
 	if t.jobs -= len(of.Jobs); t.jobs < 0 || t.steps <= 0 {
 		t.cut = true
@@ -121,7 +122,7 @@ func (t *suggester) uncut(w *WhatIf) bool {
 	return true
 }
 
-// add keeps a change that worked.
+// add adds a change that worked to the suggestions.
 func (t *suggester) add(g model.Suggestion, preempts []model.Displaced, format string, a ...any) {
 	g.Message = fmt.Sprintf(format, a...)
 	for _, d := range preempts {
@@ -133,8 +134,8 @@ func (t *suggester) add(g model.Suggestion, preempts []model.Displaced, format s
 	t.out = append(t.out, g)
 }
 
-// instead submits another job in place of this one and says whether the same part
-// of it starts.
+// instead submits a changed job in place of this one, and reports whether the gang of the
+// same role starts and which jobs give way.
 func (t *suggester) instead(spec *model.Job) ([]model.Displaced, bool) {
 	if t.left--; t.left < 0 {
 		t.cut = true
@@ -187,7 +188,7 @@ func gangWith(spec *model.Job, role int32) int32 {
 }
 
 // couldFit asks the placing code alone whether a job would find cells, with
-// preemption but without those before it: no means that trying it is in vain.
+// preemption but without the jobs ahead of it. If not, no decision would start it.
 func (t *suggester) couldFit(spec *model.Job) bool {
 	j := t.base.NewJob(t.base.NextJob, spec, t.base.Now, tables.Room{})
 	defer t.base.Cluster.EndBudget(t.base.Cluster.Budget())
@@ -228,9 +229,9 @@ func (s *Explainer) tasksOf(j *tables.Job, g, role int32) (n int32) {
 	return n
 }
 
-// largest finds the largest size up to most that starts. The placing code alone
-// is asked for it first; where the order in the VC stands in the way even of the
-// smallest, nothing starts.
+// largest finds the largest size up to most with which the job starts. It first asks
+// the placing code alone for the largest that finds cells. If that one does not start,
+// it searches below: where not even size 1 starts, the order in the VC is the reason.
 func (t *suggester) largest(most int32, with func(int32) *model.Job) (int32, []model.Displaced, bool) {
 	n := int32(sort.Search(int(most), func(i int) bool { return !t.couldFit(with(int32(i) + 1)) }))
 	if n == 0 {
@@ -255,8 +256,8 @@ func (t *suggester) largest(most int32, with func(int32) *model.Job) (int32, []m
 	return best, found, best > 0
 }
 
-// elsewhere tries the same job on other hardware, in other VCs, without its
-// guarantee and without its restrictions.
+// elsewhere tries the same job on other SKUs, in other VCs, without its guarantee and
+// without its restriction to nodes.
 func (t *suggester) elsewhere() {
 	spec := t.j.Spec
 	t.otherSKUs()
@@ -293,6 +294,7 @@ func (t *suggester) elsewhere() {
 	}
 }
 
+// ifFits is instead, tried only for a job that could find cells.
 func (t *suggester) ifFits(spec *model.Job) ([]model.Displaced, bool) {
 	if !t.couldFit(spec) {
 		return nil, false
@@ -330,16 +332,17 @@ func (t *suggester) otherSKUs() {
 	}
 }
 
+// carries reports whether a SKU carries what a task of a role asks for, on the same kind of device
+// as the role's first SKU if that is known.
 func (t *suggester) carries(name cell.TypeName, r *model.Role) bool {
 	sku, was := t.s.Cluster.SKU(name), t.s.Cluster.SKU(r.SKUs[0])
-	known := was.Device != "" // a configuration may have given it another name: what the tasks ask for is left
+	known := was.Device != "" // not after the SKU was renamed in the configuration
 	return (!known || sku.Device == was.Device && sku.Part == was.Part) && t.s.Covers(name, r)
 }
 
-// afterJobs looks for the jobs that have to end: the first ones by their declared
-// limits that suffice, and of them only those that are needed; where those of its own guarantee
-// do not, since hardware is out of service, those of other virtual clusters besides. It reports
-// whether its own sufficed.
+// afterJobs looks for the fewest jobs with whose end the gang starts, the first to end by declared
+// limits. If hardware is out of service and jobs of its own guarantee do not suffice, jobs of other
+// virtual clusters are tried as well. It reports whether its own sufficed.
 func (t *suggester) afterJobs() (found bool) {
 	ids := t.endings(false)
 	if len(ids) > endsMost {
@@ -363,8 +366,8 @@ func (t *suggester) afterJobs() (found bool) {
 	return found
 }
 
-// endings are jobs whose end may let the gang start: its user's own where that is limited, maybe
-// also those that wait, then what holds its cells.
+// endings returns jobs whose end may let the gang start: if its user is limited, first the user's
+// jobs, with waiting also those ahead that wait; then the jobs that hold its cells.
 func (t *suggester) endings(waiting bool) []model.JobID {
 	ids := t.s.endable(t.j, int(t.g))
 	if t.s.UserLimits(t.j) == nil {
@@ -383,7 +386,7 @@ func (t *suggester) endings(waiting bool) []model.JobID {
 	return append(own, slices.DeleteFunc(ids, func(id model.JobID) bool { return slices.Contains(own, id) })...)
 }
 
-// withoutAhead looks for waiting jobs that alone keep the gang from starting.
+// withoutAhead looks for the fewest waiting jobs ahead of the gang without which it would start.
 func (t *suggester) withoutAhead() {
 	ids := t.s.order(t.s.Space(t.j.Spec.VC))
 	ids = ids[:max(0, slices.Index(ids, t.j.ID))]
@@ -395,9 +398,9 @@ func (t *suggester) withoutAhead() {
 	}
 }
 
-// inOrder finds the fewest jobs with whose end, and some nodes mended before, the gang starts: when
-// they end at one instant, and when they end one after the other, in the order of the list. What
-// others take in between has to end as well then.
+// inOrder finds the fewest jobs with whose end the gang starts, after some nodes were repaired. It
+// must start when they end at one instant, and when they end one after the other in the order of
+// the list. Jobs that take cells in between have to end as well, and are added.
 func (t *suggester) inOrder(nodes []int32, ids []model.JobID) ([]model.JobID, []model.Displaced) {
 	set, preempts := budget.Fewest(ids, func(ids ...model.JobID) ([]model.Displaced,
 		bool) {
@@ -426,10 +429,11 @@ func (t *suggester) inOrder(nodes []int32, ids []model.JobID) ([]model.JobID, []
 	return nil, nil
 }
 
-// betweenMost is how often jobs are looked for that would start between the ends of others.
+// betweenMost bounds how often inOrder adds jobs that start in between.
 const betweenMost = 4
 
-// inTurn reports whether the gang starts when jobs end one after the other; else, what took cells.
+// inTurn reports whether the gang starts when jobs end one after the other, and which jobs took
+// cells in between.
 func (t *suggester) inTurn(nodes []int32, ids []model.JobID) (took []model.JobID, ok bool) {
 	w := t.changing(nodes, ids[:1])
 	if w == nil {
@@ -451,8 +455,8 @@ func (t *suggester) inTurn(nodes []int32, ids []model.JobID) (took []model.JobID
 	return slices.Compact(w.took), t.uncut(w) && ok
 }
 
-// afterTime waits: for a back-off or a suspicion to pass, or for the jobs that
-// run to reach the ends that they declare.
+// afterTime finds when the gang starts if nothing is changed: when a back-off or the
+// suspicion of a node is over, or when running jobs end as they declare.
 func (t *suggester) afterTime() {
 	w := t.copy(t.s)
 	if w == nil {
@@ -466,7 +470,7 @@ func (t *suggester) afterTime() {
 			text = "it is tried again in at most %s, and starts if the node accepts it"
 		case f.kinds.Only(model.ByLimit):
 			text += ", when running jobs reach their time limits"
-		case f.kinds.Any(): // nothing holds a job to the duration that it declares
+		case f.kinds.Any(): // a job may outrun its declared duration
 			text = "it would start in about %s, if running jobs end as they declare"
 		case f.ended > 0: // only stops
 			text += ", when stopped jobs have had their grace period"
@@ -475,9 +479,9 @@ func (t *suggester) afterTime() {
 	}
 }
 
-// mended repairs what is bad, and looks for the fewest nodes that suffice: of those that the
-// gang may use, or of all, for others' cells may be bound elsewhere then. Where none suffice, jobs
-// have to end as well, if that is to be tried.
+// mended looks for the fewest nodes that must be back in service for the gang to start: of those
+// that it may use, else of all, since other jobs' cells could then be bound there. Where none
+// suffice, both says to try whether jobs have to end as well.
 func (t *suggester) mended(both bool) {
 	its := t.s.itsNodes(t.j)
 	nodes := t.s.illsFor(t.j, int(t.g), its).nodes
@@ -504,8 +508,8 @@ func (t *suggester) mended(both bool) {
 	t.add(g, preempts, "%s", text)
 }
 
-// mendedAfter looks for the fewest jobs that have to end with all of some nodes mended, and then
-// for the fewest of these nodes.
+// mendedAfter looks for the fewest jobs that have to end if all given nodes are back in service,
+// and then for the fewest of these nodes.
 func (t *suggester) mendedAfter(nodes []int32) ([]int32, []model.JobID, []model.Displaced) {
 	ids := t.endings(true)
 	jobs, _ := t.inOrder(nodes, ids[:min(len(ids), endsMost)])
@@ -521,12 +525,13 @@ func (t *suggester) mendedAfter(nodes []int32) ([]int32, []model.JobID, []model.
 	return set, jobs, preempts
 }
 
-// withMended says whether it starts when all that is on some nodes is well.
+// withMended reports whether the gang starts when all hardware on some nodes is in service.
 func (t *suggester) withMended(nodes ...int32) ([]model.Displaced, bool) {
 	return t.changed(nodes, nil)
 }
 
-// changed says both: what is mended is so before the jobs end.
+// changed reports whether the gang starts when nodes are back in service and then jobs end, all at
+// one instant, and which jobs give way.
 func (t *suggester) changed(nodes []int32, ids []model.JobID) ([]model.Displaced, bool) {
 	w := t.changing(nodes, ids)
 	if w == nil {
@@ -536,7 +541,8 @@ func (t *suggester) changed(nodes []int32, ids []model.JobID) ([]model.Displaced
 	return preempts, t.uncut(w) && ok
 }
 
-// changing is a copy on which nodes were mended and jobs have ended, all at one instant.
+// changing returns a copy on which nodes are back in service and jobs have ended, all at one
+// instant; nil if the budget of copies is used up.
 func (t *suggester) changing(nodes []int32, ids []model.JobID) *WhatIf {
 	w := t.copy(t.s)
 	if w == nil {

@@ -9,26 +9,26 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// WhatIf is a copy of a state on which a change is tried: the deciding code says
-// what would come of it.
+// WhatIf is a copy of a state on which a change is tried: the deciding code then
+// shows what the change leads to.
 type WhatIf struct {
 	*Explainer
 	At   model.Time
-	took []model.JobID // that were given cells, or were promised some
+	took []model.JobID // jobs that got cells, or a promise of cells, in decisions here
 }
 
-// Tell applies what would happen.
+// Tell applies events at w.At.
 func (w *WhatIf) Tell(events ...model.Event) {
 	for _, e := range events {
 		w.Apply(model.Record{Seq: w.Seq + 1, Time: w.At, Event: e})
 	}
 }
 
-// fact applies a fact, if it still says something.
+// fact applies a fact, unless the state knows it already.
 func (w *WhatIf) fact(f model.Fact) { w.Tell(w.Accept(f)...) }
 
-// Decide decides, and again as long as a decision asks for it at once; it
-// returns the decisions.
+// Decide decides, and repeats that while a decision asks for another one at
+// once. It returns the decisions.
 func (w *WhatIf) Decide() []model.Record {
 	log := w.Settle(w.At)
 	w.At = max(w.At, w.Now)
@@ -48,7 +48,7 @@ func (w *WhatIf) Decide() []model.Record {
 	return log
 }
 
-// finish lets a job leave: it is stopped, and its tasks are proven dead.
+// finish ends a job: it is stopped, and its tasks are proven dead.
 func (w *WhatIf) finish(id model.JobID) {
 	j := w.Find(id)
 	if j == nil {
@@ -89,7 +89,7 @@ func (w *WhatIf) mend(name cell.NodeName) {
 	w.Tell(model.NodeSuspected{Node: name})
 }
 
-// Placed reports whether a gang holds its cells.
+// Placed reports whether a gang holds its cells, and is not unknown.
 func (w *WhatIf) Placed(id model.JobID, g int32) bool {
 	j := w.Find(id)
 	if j == nil || int(g) >= len(j.Gangs) {
@@ -100,8 +100,8 @@ func (w *WhatIf) Placed(id model.JobID, g int32) bool {
 		w.Attempts[at].State != model.AttemptUnknown
 }
 
-// starts decides, lets those leave whom a gang preempts, and says whether it then
-// runs, and who gave way.
+// starts decides, ends the jobs that a gang preempts, decides again, and reports
+// whether the gang then runs, and which jobs gave way.
 func (w *WhatIf) starts(id model.JobID, g int32) (preempts []model.Displaced, ok bool) {
 	for _, r := range w.Decide() {
 		switch e := r.Event.(type) {
@@ -131,7 +131,8 @@ func (w *WhatIf) starts(id model.JobID, g int32) (preempts []model.Displaced, ok
 	return preempts, w.Placed(id, g)
 }
 
-// obey lets all end that are being stopped, one after the other, and those that are stopped then.
+// obey ends all attempts that are being stopped, one after the other, with a decision after each,
+// and then those that were told to stop meanwhile.
 func (w *WhatIf) obey() {
 	for range decide.AgainMost {
 		var told []model.AttemptID
@@ -154,7 +155,7 @@ func (w *WhatIf) obey() {
 func (w *WhatIf) displaced(list []model.Displaced, id model.JobID, lazily bool) []model.Displaced {
 	j := w.Find(id)
 	if i := slices.IndexFunc(list, func(d model.Displaced) bool { return d.Job == id }); i >= 0 {
-		list[i].Lazily = list[i].Lazily && lazily // who lost its guarantee may be stopped, too
+		list[i].Lazily = list[i].Lazily && lazily // a demoted job may be stopped later
 		return list
 	}
 	if j == nil {

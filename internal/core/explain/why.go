@@ -14,8 +14,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Why says why a job's gangs wait, by the code that decides: the short form of
-// Explain, for lists.
+// Why says why a job's gangs wait, by asking the deciding code. It is the short form
+// of Explain, for lists.
 func (s *Explainer) Why(id model.JobID) (model.Explanation, bool) {
 	j := s.Find(id)
 	if j == nil || s.Cluster == nil {
@@ -54,11 +54,11 @@ func (s *Explainer) WhyNeverFits(j *tables.Job, g int) *model.Reason {
 	if !s.NeverFits(j, g) {
 		return nil
 	}
-	if s.Cluster.SpaceOf(j.Spec.VC) == cell.None { // all that are gone are one space: nothing is remembered of them
+	if s.Cluster.SpaceOf(j.Spec.VC) == cell.None { // VCs that are gone share one space, so nothing is cached
 		return &model.Reason{Code: model.NeverFits, Need: j.Gangs[g].Leaves, Asks: needText(&s.Tables, j, g),
 			Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.Spec.VC)}
 	}
-	if j.Gangs[g].Shape.Short { // rare, and the words are of the job rather than of its shape
+	if j.Gangs[g].Shape.Short { // rare, and the text is about the job rather than its shape
 		return s.uncovered(j, g)
 	}
 	key := tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[g].Shape.Text}
@@ -68,7 +68,7 @@ func (s *Explainer) WhyNeverFits(j *tables.Job, g int) *model.Reason {
 	return place.Remember(&s.told().never, key, s.judgeShape(j, g))
 }
 
-// told returns it, without what is stale.
+// told returns the cache of what never fits, emptied after a new configuration.
 func (s *Explainer) told() *said {
 	if s.said.configs != s.Configs {
 		s.said = said{configs: s.Configs}
@@ -111,8 +111,8 @@ func (s *Explainer) judgeShape(j *tables.Job, g int) *model.Reason {
 	return &why
 }
 
-// elsePinned names a pinned cell of a gang's VC on hardware that it asks for: only a job that names
-// the cell gets it.
+// elsePinned names a pinned cell of a gang's VC that has the SKU that it asks for; "" if none. Only
+// a job that names the cell may use it.
 func elsePinned(s *tables.Tables, j *tables.Job, g int) string {
 	roots := s.Cluster.Space(s.Space(j.Spec.VC)).Roots
 	for _, m := range j.Gangs[g].Shape.Members {
@@ -192,7 +192,7 @@ func nodesText(spec *model.Job, whose string) (text string) {
 	return text
 }
 
-// asShape is a gang's shape in brackets; "" where it says no more than what the gang asks for.
+// asShape is a gang's shape in brackets; "" where it says no more than needText.
 func asShape(s *Explainer, j *tables.Job, g int) string {
 	text := s.shapeText(j, g)
 	if text == "1 task x "+needText(&s.Tables, j, g) {
@@ -201,8 +201,8 @@ func asShape(s *Explainer, j *tables.Job, g int) string {
 	return " (" + text + ")"
 }
 
-// Reason says why a gang waits now. It asks the placing code the same question
-// with one obstacle after the other taken away; the first that helps is why.
+// Reason says why a gang waits now. It asks the placing code for cells, each time
+// with one more obstacle removed: the obstacle whose removal helps is the reason.
 func (s *Explainer) Reason(j *tables.Job, g int32) model.Reason {
 	if why, ok := s.outsideReason(j, g); ok {
 		return why
@@ -241,8 +241,8 @@ func (s *Explainer) Reason(j *tables.Job, g int32) model.Reason {
 	return s.aheadReason(r, j, g)
 }
 
-// lentReason: a guaranteed gang could take cells that are lent, but its policy holds it back, or
-// the order gives them to somebody else.
+// lentReason is for a guaranteed gang that could take back lent cells, but that its policy holds
+// back, or that has jobs ahead of it. It is false if that is not so.
 func (s *Explainer) lentReason(r model.Reason, j *tables.Job, g int32) (model.Reason, bool) {
 	if j.Spec.Priority < cell.MinGuaranteed || r.Free < r.Need {
 		return r, false
@@ -261,6 +261,7 @@ func (s *Explainer) lentReason(r model.Reason, j *tables.Job, g int32) (model.Re
 	return why, true
 }
 
+// newReason returns a reason of a gang with the amounts only, from the cache of its shape.
 func (s *Explainer) newReason(j *tables.Job, g int32) model.Reason {
 	r, key := inCommon(s), fitKeyOf(j, int(g))
 	rooms, ok := r.rooms[key]
@@ -271,12 +272,12 @@ func (s *Explainer) newReason(j *tables.Job, g int32) model.Reason {
 	return s.roomReason(j, int(g), rooms)
 }
 
-// roomReason is a reason that has only the amounts yet.
+// roomReason returns a reason with the amounts only.
 func (s *Explainer) roomReason(j *tables.Job, g int, rooms []model.Room) model.Reason {
 	r := model.Reason{Need: j.Gangs[g].Leaves, Asks: needText(&s.Tables, j, g), Rooms: rooms}
 	r.Free, r.Total = model.SumRooms(rooms)
 	if !slices.ContainsFunc(j.Gangs[g].Shape.Members, func(m cell.Member) bool { return !m.Alike }) {
-		r.Free, r.Total = 0, 0 // all of it goes to one of them
+		r.Free, r.Total = 0, 0 // all members run on one SKU
 		for i := range rooms {
 			r.Free, r.Total = max(r.Free, rooms[i].Free), max(r.Total, rooms[i].Total)
 		}
@@ -284,8 +285,8 @@ func (s *Explainer) roomReason(j *tables.Job, g int, rooms []model.Room) model.R
 	return r
 }
 
-// outsideReason gives the reasons that neither the jobs before nor those behind
-// a gang have in their hands; a gang that waits for one holds nobody up.
+// outsideReason returns the reasons that do not depend on jobs ahead of a gang or
+// behind it; false if there is none. A gang that waits for one holds up no others.
 func (s *Explainer) outsideReason(j *tables.Job, g int32) (model.Reason, bool) {
 	gg := &j.Gangs[g]
 	if why := s.whyNever(j, int(g)); why != nil {
@@ -318,10 +319,12 @@ func (s *Explainer) outsideReason(j *tables.Job, g int32) (model.Reason, bool) {
 	return s.faultReason(j, g)
 }
 
+// secondsUntil is the time until t in seconds, rounded up.
 func secondsUntil(now, t model.Time) int64 {
 	return int64((t - now + model.Time(model.Second) - 1) / model.Time(model.Second))
 }
 
+// heldReason is for a gang with tasks that may still run on lost nodes.
 func (s *Explainer) heldReason(r model.Reason, g *tables.Gang) model.Reason {
 	j := &s.Jobs[s.Attempts[g.Attempt].Job]
 	for i := range j.Tasks {
@@ -333,6 +336,7 @@ func (s *Explainer) heldReason(r model.Reason, g *tables.Gang) model.Reason {
 		fewNodes(r.Nodes))
 }
 
+// reservedReason is for a gang with reserved cells that waits for its victims to stop.
 func (s *Explainer) reservedReason(r model.Reason, g *tables.Gang) model.Reason {
 	a := &s.Attempts[g.Attempt]
 	for _, v := range tables.RareOf(a.Rare).Victims {
@@ -344,7 +348,7 @@ func (s *Explainer) reservedReason(r model.Reason, g *tables.Gang) model.Reason 
 		s.jobList(s.Jobs[a.Job].Spec.User, r.Jobs), verb(r.Jobs, "has", "have"))
 }
 
-// verb is that of a sentence about one job or many.
+// verb is one or many, as the number of jobs has it.
 func verb(ids []model.JobID, one, many string) string {
 	if len(ids) > 1 {
 		return many
@@ -352,7 +356,8 @@ func verb(ids []model.JobID, one, many string) string {
 	return one
 }
 
-// aheadReason: there is room, but the order gives it to somebody else.
+// aheadReason is for a gang that would fit, but that its policy holds back, or that other jobs are
+// ahead of.
 func (s *Explainer) aheadReason(r model.Reason, j *tables.Job, g int32) model.Reason {
 	if why, until := s.restrained(j, g); why != "" {
 		r.Until = until
@@ -385,8 +390,8 @@ func (s *Explainer) aheadReason(r model.Reason, j *tables.Job, g int32) model.Re
 		listed(s, j.Spec.User, r.Jobs, r.More), verb(r.Jobs, "is", "are"), j.Spec.VC)
 }
 
-// paced is when the VC of a job is looked at for what jobs reported since it was looked
-// at last; 0 where its policy does not leave that for later, or a look is due now.
+// paced is when the VC of a job is looked at next for what its jobs reported. It is 0 if
+// its policy looks at every report (it is not Paced), or a look is due now.
 func (s *Explainer) paced(j *tables.Job) model.Time {
 	space := s.Space(j.Spec.VC)
 	if _, ok := s.Policies[space].(model.Paced); !ok || j.Spec.Priority < cell.MinGuaranteed || s.IsDirty() ||
@@ -396,6 +401,7 @@ func (s *Explainer) paced(j *tables.Job) model.Time {
 	return s.NextChange(space)
 }
 
+// busyReason is for a gang for which too few leaves are free, or not in its shape.
 func (s *Explainer) busyReason(r model.Reason, j *tables.Job, g int) model.Reason {
 	guaranteed := j.Spec.Priority >= cell.MinGuaranteed
 	h := s.holdersFor(j, g)
@@ -457,8 +463,8 @@ func (s *Explainer) jobList(reader model.Subject, ids []model.JobID) string {
 	return listed(s, reader, ids, 0)
 }
 
-// nameTo is how a reader calls a job, unless the state is a copy for another one: by its number
-// where that may not know more.
+// nameTo is the name by which a reader knows a job, or its number if the reader may not know the
+// name. If the state is a copy for one reader (Names.Reader) that one counts.
 func (s *Explainer) nameTo(reader model.Subject, id model.JobID) string {
 	if j := s.Find(id); j != nil && !s.Veiled(j.Spec) {
 		return j.Spec.Name.To(cmp.Or(s.Names.Reader, reader), j.Spec.User)
