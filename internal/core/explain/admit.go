@@ -176,7 +176,8 @@ func (s *Explainer) CheckCordon(c model.Cordon) ([]model.Event, model.Answer, *m
 	e := model.NodeCordoned{Node: c.Node, On: c.On, Drain: drain, Reason: c.Reason, Meta: c.Meta}
 	events := append([]model.Event{e}, status.Foresight{Status: &s.Status}.Warn(&e)...)
 	if !c.On && n.Suspect > 0 {
-		events = append(events, model.NodeSuspected{Node: c.Node, Reason: "uncordoned"}) // ends the suspicion
+		// ends the suspicion
+		events = append(events, model.NodeSuspected{Node: c.Node, Reason: "uncordoned"})
 	}
 	return events, model.Answer{}, nil
 }

@@ -56,7 +56,8 @@ func ExplainAll(s *Explainer, id model.JobID) (e explained, ok bool) {
 		return e, false
 	}
 	j := s.Find(id)
-	if slices.ContainsFunc(j.Gangs, func(g tables.Gang) bool { return g.Waiting }) { // else none is ahead
+	// if no gang waits, no job is ahead
+	if slices.ContainsFunc(j.Gangs, func(g tables.Gang) bool { return g.Waiting }) {
 		e.Ahead = aheadOf(s, j)
 	}
 	var shapes, besides, plain []string

@@ -54,7 +54,8 @@ func (s *Explainer) WhyNeverFits(j *tables.Job, g int) *model.Reason {
 	if !s.NeverFits(j, g) {
 		return nil
 	}
-	if s.Cluster.SpaceOf(j.Spec.VC) == cell.None { // VCs that are gone share one space, so nothing is cached
+	// VCs that are gone share one space, so nothing is cached
+	if s.Cluster.SpaceOf(j.Spec.VC) == cell.None {
 		return &model.Reason{Code: model.NeverFits, Need: j.Gangs[g].Leaves, Asks: needText(&s.Tables, j, g),
 			Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.Spec.VC)}
 	}
