@@ -8,8 +8,8 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// Carry is what one leaf of a SKU carries. Amounts are told in it, as GPUs, CPUs and GiB;
-// those of different SKUs are never added up.
+// Carry is what one leaf of a SKU carries. Texts give amounts of leaves by it, as GPUs, CPUs and
+// GiB; amounts of different SKUs are never added up.
 type Carry struct {
 	SKU      cell.TypeName   `json:"sku"`
 	Device   cell.DeviceKind `json:"device"`
@@ -19,8 +19,8 @@ type Carry struct {
 	Part     cell.PartKind   `json:"part,omitempty"`      // of a device; "" is a whole one
 }
 
-// CarryOf is what one leaf of a SKU carries; of one that is not known, as much as a cluster file
-// without an entry for it says: one GPU.
+// CarryOf is what one leaf of a SKU carries. A SKU without a device has no entry in the cluster
+// file; its leaf is one GPU.
 func CarryOf(s cell.SKU) Carry {
 	if s.Device == "" {
 		s.Device, s.GPU = cell.NVIDIA, 1
@@ -40,13 +40,13 @@ func (c Carry) Amount(n int32) string {
 	return fmt.Sprintf("%d %ss", total, c.Unit())
 }
 
-// Number is how many units of Amount n leaves are, without the unit.
+// Number is Amount without the unit, such as "4".
 func (c Carry) Number(n int32) string {
 	number, _, _ := strings.Cut(c.Amount(n), " ")
 	return number
 }
 
-// Unit is what one device of a leaf is called, or a leaf without one.
+// Unit is the noun for one device of a leaf, or for a leaf without devices.
 func (c Carry) Unit() string {
 	if c.GPU == 0 {
 		return "CPU slot"
@@ -79,7 +79,8 @@ func (c Carry) Full(n int32) string {
 	return strings.Join(parts, ", ")
 }
 
-// Dearer reports whether CPUs or memory, and not GPUs, make a task need n leaves.
+// Dearer reports whether a task that asks for l needs n leaves because of CPUs or memory, and not
+// because of GPUs.
 func (c Carry) Dearer(l Ask, n int32) bool {
 	fewer := int64(n - 1)
 	return l.GPU <= fewer*c.GPU && (c.MilliCPU > 0 && l.MilliCPU > fewer*c.MilliCPU || c.MemoryMB > 0 &&
@@ -110,8 +111,8 @@ func (l Limits) String() string {
 	return cpu + ", " + memory
 }
 
-// Or are the limits of a task on n leaves of a SKU: what it asks for, and where it asks for
-// nothing what its leaves carry.
+// Or returns the limits of a task on n leaves of a SKU: what it asks for, and what its leaves carry
+// where it asks for nothing.
 func (l Limits) Or(sku cell.SKU, n int) Limits {
 	return Limits{cmp.Or(l.MilliCPU, sku.MilliCPU*int64(n)), cmp.Or(l.MemoryMB, sku.MemoryMB*int64(n))}
 }
@@ -137,7 +138,7 @@ func (a Ask) String() string {
 	return strings.Join(asks, ", ")
 }
 
-// CPUText says thousandths of a CPU, such as "0.5 CPUs".
+// CPUText is a text of thousandths of a CPU, such as "0.5 CPUs".
 func CPUText(milli int64) string {
 	if milli == 1000 {
 		return "1 CPU"
@@ -149,7 +150,7 @@ func CPUText(milli int64) string {
 	return text + " CPUs"
 }
 
-// MemoryText says MiB, in GiB where these are a whole number or many.
+// MemoryText is a text of MiB, in GiB where that is a whole number or more than 10.
 func MemoryText(mib int64) string {
 	switch {
 	case mib%1024 == 0:

@@ -7,19 +7,19 @@ import (
 // HabitBasis is what the expected end of an attempt rests on.
 type HabitBasis int8
 
-// What it may rest on.
+// The bases. The usual part is how much of a declared time earlier attempts took.
 const (
 	ByNothing  HabitBasis = iota
 	ByLimit               // its time limit
 	ByDeclared            // its declared duration
-	ByMeasured            // earlier jobs of its name
+	ByMeasured            // the run times of earlier jobs of its name
 	ByReported            // the steps that it reports
 	ByStop                // it was told to stop
 	ByUsual               // the usual part of its declared duration
 	ByPart                // the usual part of its time limit
 )
 
-// one is what it is called where it is counted, of one attempt and of several.
+// one is the noun for a basis in a count, in the singular and the plural.
 func (b HabitBasis) one() (one, many string) {
 	switch b {
 	case ByLimit:
@@ -38,7 +38,7 @@ func (b HabitBasis) one() (one, many string) {
 	return "stop", "stops"
 }
 
-// Text says it in words.
+// Text is the basis in words.
 func (b HabitBasis) Text() string {
 	switch b {
 	case ByLimit:
@@ -59,7 +59,7 @@ func (b HabitBasis) Text() string {
 	return "nothing"
 }
 
-// HabitTally counts what ends rest on.
+// HabitTally counts ends by what they rest on.
 type HabitTally struct{ kinds []counted }
 
 type counted struct {
@@ -67,13 +67,13 @@ type counted struct {
 	n int32
 }
 
-// Only reports whether it counted one kind, and nothing else.
+// Only reports whether b was counted, and no other basis.
 func (t *HabitTally) Only(b HabitBasis) bool { return len(t.kinds) == 1 && t.kinds[0].HabitBasis == b }
 
-// Any reports whether it counted something.
+// Any reports whether anything was counted.
 func (t *HabitTally) Any() bool { return len(t.kinds) > 0 }
 
-// Add counts one.
+// Add counts one end.
 func (t *HabitTally) Add(b HabitBasis) {
 	for i := range t.kinds {
 		if t.kinds[i].HabitBasis == b {
@@ -84,7 +84,8 @@ func (t *HabitTally) Add(b HabitBasis) {
 	t.kinds = append(t.kinds, counted{b, 1})
 }
 
-// Text says them in the order in which they came: "2 time limits and 1 declared duration".
+// Text lists the counts in the order in which they first came: "2 time limits and 1 declared
+// duration".
 func (t *HabitTally) Text() string {
 	var parts []string
 	for _, k := range t.kinds {
@@ -94,7 +95,7 @@ func (t *HabitTally) Text() string {
 	return JoinAnd(parts)
 }
 
-// Portion is d times n by m, which is positive, at most 2^50 us (35 years).
+// Portion is d*n/m without overflow, at most 2^50 us (35 years). m must be positive.
 func Portion(d Duration, n, m int64) Duration {
 	hi, lo := bits.Mul64(uint64(d), uint64(n))
 	if hi >= uint64(m) {

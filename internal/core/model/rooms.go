@@ -9,7 +9,7 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// Room counts the leaves of one SKU that a gang may use.
+// Room is how many leaves of one SKU a gang may use.
 type Room struct {
 	Carry
 	Free  int32 `json:"free"`  // leaves that are free to it now
@@ -24,7 +24,7 @@ func JoinAnd(list []string) string {
 	return strings.Join(list, "")
 }
 
-// roomText says amounts of each SKU: without its name where there is only one.
+// roomText joins a text for each SKU, with the SKU's name if there are several.
 func roomText(rooms []Room, text func(*Room) string) string {
 	if len(rooms) == 0 {
 		return "nothing"
@@ -40,12 +40,12 @@ func roomText(rooms []Room, text func(*Room) string) string {
 	return JoinAnd(out)
 }
 
-// TotalText says of each SKU what all of it is: "8 GPUs".
+// TotalText is the total of each SKU: "8 GPUs".
 func TotalText(rooms []Room) string {
 	return roomText(rooms, func(r *Room) string { return r.Amount(r.Total) })
 }
 
-// FreeText says of each SKU how much of it is free: "3 of 8 GPUs".
+// FreeText is how much of each SKU is free: "3 of 8 GPUs".
 func FreeText(rooms []Room) string {
 	return roomText(rooms, func(r *Room) string { return r.Number(r.Free) + " of " + r.Amount(r.Total) })
 }
@@ -73,7 +73,7 @@ func SumRooms(rooms []Room) (free, total int32) {
 	return free, total
 }
 
-// IsFree says of each SKU how much of it is free, as a part of a sentence.
+// IsFree is FreeText as a clause: "3 of 8 GPUs are free".
 func IsFree(rooms []Room) string {
 	text, verb := FreeText(rooms), "are"
 	if len(rooms) == 1 && (strings.HasPrefix(text, "1 ") || strings.Contains(text, " of 1 ")) {

@@ -2,7 +2,7 @@ package model
 
 import "slices"
 
-// WithTasks is a job with fewer tasks in one role: the last ones are left out.
+// WithTasks returns the job with only the first n tasks of a role.
 func WithTasks(spec *Job, role, n int32) *Job {
 	out := *spec
 	out.Roles = slices.Clone(spec.Roles)
@@ -33,7 +33,8 @@ func WithTasks(spec *Job, role, n int32) *Job {
 	return &out
 }
 
-// WithLeaves is a job with smaller tasks in one role: each asks for what its leaves carry.
+// WithLeaves returns the job with n leaves for each task of a role. A task then asks for what its
+// leaves carry.
 func WithLeaves(spec *Job, role, n int32) *Job {
 	out := *spec
 	out.Roles = slices.Clone(spec.Roles)
