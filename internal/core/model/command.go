@@ -5,15 +5,15 @@ import (
 	"github.com/combsched/comb/internal/core/exit"
 )
 
-// Meta says who gave a command and under which idempotency key. The engine gives the
-// same subject and key the same answer again instead of a second effect.
+// Meta is a command's giver and idempotency key. A second command with the same subject
+// and key gets the same answer and has no effect.
 type Meta struct {
 	Subject Subject `json:"subject"`
 	Key     string  `json:"key,omitempty"`    // "" is never remembered
-	Reason  string  `json:"reason,omitempty"` // why the server did it by itself
+	Reason  string  `json:"reason,omitempty"` // why the server gave the command by itself
 }
 
-// Command is a wish from outside. State.Check turns it into events or refuses it.
+// Command is a request from outside. State.Check turns it into events or refuses it.
 type Command interface{ command() Meta }
 
 // Submit asks to accept a job.
@@ -29,8 +29,8 @@ type Stop struct {
 	Reason string
 }
 
-// Reconfigure asks to replace the configuration while jobs run. Renamed VCs and
-// nodes had another name; what is so already changes nothing.
+// Reconfigure asks to replace the configuration while jobs run. Renamed and RenamedNodes
+// say which VCs and nodes had another name; renames that are done already are ignored.
 type Reconfigure struct {
 	Meta
 	Config       *Config
@@ -38,8 +38,8 @@ type Reconfigure struct {
 	RenamedNodes []NodeRename
 }
 
-// Cordon takes a node out of (On) or back into placement; what runs goes on, but leaves it by the
-// time of Drain, where that is not 0.
+// Cordon takes a node out of placement (On) or back in. What runs there goes on, but if Drain is
+// not 0 only until that time.
 type Cordon struct {
 	Meta
 	Node   cell.NodeName
@@ -48,12 +48,12 @@ type Cordon struct {
 	Reason string
 }
 
-// MetaOf says who gave a command.
+// MetaOf returns a command's Meta.
 func MetaOf(c Command) Meta { return c.command() }
 
 func (m Meta) command() Meta { return m }
 
-// RefusalKind classes a refusal, so that an edge can map it once.
+// RefusalKind classes a refusal, so that each interface maps it in one place.
 type RefusalKind string
 
 // The kinds of refusal.
@@ -81,9 +81,9 @@ type Answer struct {
 	Job JobID `json:"job,omitempty"`
 	// Repeated is true when the command changed nothing, since it was given before.
 	Repeated bool `json:"repeated,omitempty"`
-	// Effects tells what a new configuration did to jobs, once State.Report wrote them.
+	// Effects say what a new configuration did to jobs, once State.Report wrote them.
 	Effects []string `json:"effects,omitempty"`
-	// Warnings are what of it was probably not meant, as its plan has them.
+	// Warnings are changes of a new configuration that were probably not meant.
 	Warnings []string `json:"warnings,omitempty"`
 
 	Plan *ConfigPlan // what the configuration did before anything was decided on it
@@ -119,9 +119,9 @@ type TaskRefused struct {
 	// Job is true when the fault is the job's own (no such directory, say) and
 	// another node would not help; the node is then not blamed.
 	Job bool `json:"job,omitempty"`
-	// Fetch is true when its image did not come from its registry, or what is its user's alone is
-	// amiss, such as a folder that is closed to it. The job keeps off the node for a while, and the
-	// node, where jobs of others run, is not blamed.
+	// Fetch is true when the image could not be fetched from its registry, or something is wrong
+	// that concerns its user alone, such as a folder that is closed to the user. The job avoids the
+	// node for a while, and the node, where other users' jobs run, is not blamed.
 	Fetch bool `json:"fetch,omitempty"`
 }
 
@@ -206,18 +206,18 @@ type Exit struct {
 	Cause   ExitCause `json:"cause,omitempty"`
 	Message string    `json:"message,omitempty"`
 	// Own is true when the task had ended by itself before any stop reached it.
-	// An exit of a stopping attempt without Own counts as the stop's doing.
+	// An exit of a stopping attempt without Own counts as caused by the stop.
 	Own bool `json:"own,omitempty"`
 	// At is when the task itself ended, by the clock of its machine: facts of several tasks may
 	// come together, or late. 0 is not known.
 	At Time `json:"at,omitempty"`
-	// Rule of the cluster file that fits it; it is found when the fact is accepted.
+	// Rule is the rule of the cluster file that fits the exit. It is set when the fact is accepted.
 	Rule *exit.Ruling `json:"rule,omitempty"`
-	// Saved is that it ended with 0 since it was told to make room, and has work left as far as is
-	// known; it is found when the fact is accepted, so that a journal of before this rule means
-	// what it meant.
+	// Saved says that the task ended with 0 since it was told to stop for others, and has work left
+	// as far as is known. It is set when the fact is accepted, so that older journals keep their
+	// meaning.
 	Saved bool `json:"saved,omitempty"`
-	// Fetch is of a start that was refused: its image did not come, which is not the node's fault.
+	// Fetch is TaskRefused.Fetch of a refused start: not the node's fault.
 	Fetch bool `json:"fetch,omitempty"`
 }
 
@@ -245,8 +245,8 @@ func (c ExitCause) Accountable() bool {
 	return c == "" || c == OutOfMemory || c == GraceOver || c == TooManyProcesses
 }
 
-// DeclareDead says that a node is dead, though nothing proves it: what is unknown there counts as
-// ended, by the word of the one who says so.
+// DeclareDead says that a node is dead, on a user's word: unknown tasks there count as ended though
+// nothing proves it.
 type DeclareDead struct {
 	Meta
 	Node   cell.NodeName
@@ -261,8 +261,7 @@ type OnNode struct {
 	Attempt AttemptID    `json:"attempt"`
 }
 
-// What users wish for jobs that have not ended, besides stops: that one is held or released, waits
-// again, or has another priority or time limit.
+// Commands about jobs that have not ended, besides Stop.
 
 // Hold keeps a waiting job from starting (On), or lets it start again.
 type Hold struct {
@@ -314,7 +313,7 @@ type JobUpdated struct {
 	Meta      Meta           `json:"meta"`
 }
 
-// On returns a job's description with what is updated; the one before is not changed.
+// On returns a copy of a job with the update.
 func (e JobUpdated) On(spec *Job) *Job {
 	out := *spec
 	if e.Priority != nil {
@@ -332,10 +331,11 @@ func (JobRequeued) event() Kind { return "JobRequeued" }
 
 func (JobUpdated) event() Kind { return "JobUpdated" }
 
-// Seen is the exit as it is judged.
+// Seen is the exit in the form that exit rules judge.
 func (x *Exit) Seen() exit.Seen {
 	return exit.Seen{Code: x.Code, Signal: x.Signal, Cause: string(x.Cause), Own: x.Own, Words: x.Message, Rule: x.Rule}
 }
 
-// Zero reports whether a task's program ended with 0.
+// Zero reports whether a task's program ended with exit code 0, and not by the platform; false for
+// nil.
 func (x *Exit) Zero() bool { return x != nil && x.Code == 0 && x.Cause == "" }

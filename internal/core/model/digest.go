@@ -9,7 +9,7 @@ import (
 // Digest is a running hash over the fields of decisions, each with its length
 // where it has one, in a fixed order. It tells decisions apart that differ by
 // mistake, which is all that verifying a journal needs; it is no defence against
-// somebody who looks for equal digests. Every decision goes through it, so it
+// an attacker that looks for equal digests. Every decision goes through it, so it
 // must neither encode nor allocate.
 type Digest struct{ Hash }
 

@@ -62,15 +62,15 @@ type Move struct {
 	Lazy     bool `json:"lazy,omitempty"`
 	Regained bool `json:"regained,omitempty"`
 	Orphaned bool `json:"orphaned,omitempty"`
-	// Drains are leaves of devices that are divided otherwise than when the attempt was
-	// started, maybe since an earlier configuration. Others hold some of them; they all
-	// count as bad until this one has ended, too.
+	// Drains are leaves of devices that are divided in other parts than when the attempt was
+	// started, maybe since an earlier configuration. Other attempts may hold some of them. All count
+	// as bad until this attempt has ended.
 	Drains []cell.LeafID `json:"drains,omitempty"`
 }
 
-// NodeCordoned takes a node out of placement or back in. What runs there by the time of Drain, if
-// that is not 0, is stopped with its grace and waits again. Dead is the word that the node is dead:
-// the ends of its tasks follow.
+// NodeCordoned takes a node out of placement (On) or back in. If Drain is not 0, what still runs
+// there at that time is stopped with its grace and waits again. Dead declares the node dead: the
+// ends of its tasks follow.
 type NodeCordoned struct {
 	Node   cell.NodeName `json:"node"`
 	On     bool          `json:"on"`
@@ -87,10 +87,10 @@ type Placed struct {
 	Placement cell.Placement `json:"placement"`
 }
 
-// Reserved promises cells to a gang; it starts when all Victims are dead. The
-// victims' StopSent events follow in the same batch. Without victims it is where a
-// gang moves, whose own StopSent came right before. The attempt id is the one that
-// Placed will use.
+// Reserved promises cells to a gang, which starts when all Victims are dead. The
+// victims' StopSent events follow in the same batch. Without victims the gang is
+// relocated to these cells, and its own StopSent came right before. The attempt id is
+// the one that Placed will use.
 type Reserved struct {
 	Attempt   AttemptID      `json:"attempt"`
 	Placement cell.Placement `json:"placement"`
@@ -103,19 +103,18 @@ type Unreserved struct {
 	Reason  string    `json:"reason"`
 }
 
-// Booked keeps cells of its VC for a waiting gang at a time that declared limits
-// imply: others may start before it only where that does not make it later. A
-// later one replaces it; it is over when the gang gets cells or stops waiting.
+// Booked books cells of its VC for a waiting gang, at a time that declared limits
+// imply: gangs may be backfilled only where that does not delay it. A later Booked
+// replaces it; it is over when the gang gets cells or stops waiting.
 type Booked struct {
 	Job  JobID `json:"job"`
 	Gang int32 `json:"gang"`
-	// Start is the latest time at which its cells are free, unless what runs or is booked
-	// there before it takes a while to start; 0: After ended first.
+	// Start is the latest time at which its cells are free, unless gangs that run or are booked
+	// there before it take a while to start. 0 is not known: jobs in After have no limit.
 	Start Time `json:"start,omitempty"`
-	// Turn is its place among the bookings, in the order in which they were made: who
-	// was booked later, or is not, does not make it later. Since is when it was made, and First
-	// the earliest Start since then, where that is another: those who came after it are gone by
-	// then, or by when those before it are.
+	// Turn numbers bookings in the order in which they were made: gangs that were booked later, or
+	// are not, do not delay it. Since is when it was made. First is the earliest Start since then,
+	// if that is another: gangs that came later must be gone by then, or by when those before it are.
 	Turn  int64   `json:"turn,omitempty"`
 	Since Time    `json:"since,omitempty"`
 	First Time    `json:"first,omitempty"`
@@ -155,9 +154,9 @@ type Joined struct {
 	Placement cell.Placement `json:"placement"`
 }
 
-// Rotated says how the attempts that share leaves take turns from now on: all of them
-// that live stand in it once. It comes when one joins or has ended, and when the turns
-// change; whoever is left alone has the only turn.
+// Rotated says how the attempts that share leaves take turns from now on. Each live
+// attempt is in it once. It comes when one joins or has ended, and when the turns
+// change. A single attempt that is left has the only turn.
 type Rotated struct {
 	Rotation
 }
@@ -166,7 +165,7 @@ type Rotated struct {
 // and gives its VC's cells back.
 type LazilyPreempted struct {
 	Attempt AttemptID   `json:"attempt"`
-	With    []AttemptID `json:"with,omitempty"` // who shares its leaves: they become it, too
+	With    []AttemptID `json:"with,omitempty"` // attempts that share its leaves: demoted as well
 	By      *AttemptID  `json:"by,omitempty"`
 }
 
@@ -174,12 +173,12 @@ type LazilyPreempted struct {
 // that it runs on: Binds are the preassigned cells around them.
 type Upgraded struct {
 	Attempt AttemptID   `json:"attempt"`
-	With    []AttemptID `json:"with,omitempty"` // who shares its leaves: they get it back, too
+	With    []AttemptID `json:"with,omitempty"` // attempts that share its leaves: upgraded as well
 	Binds   []cell.Bind `json:"binds"`
 }
 
 // Doomed charges bad hardware to a VC: one of its unbound preassigned cells is
-// bound to a bad cell, since there are fewer healthy cells than are owed.
+// bound to a bad cell, since there are fewer healthy cells than are guaranteed.
 type Doomed struct {
 	VC   cell.VCName `json:"vc"`
 	Root cell.RootID `json:"root"`
@@ -212,7 +211,7 @@ type TaskRetried struct {
 	After   Time  `json:"after,omitempty"` // not before
 }
 
-// JobCompleting settles how the job's present attempt ends; what still runs of
+// JobCompleting decides how the job's present attempt ends; what still runs of
 // it is stopped, and then the job is retried or ends.
 type JobCompleting struct {
 	Job     JobID    `json:"job"`
@@ -255,7 +254,7 @@ type NodeSuspected struct {
 	Reason string        `json:"reason,omitempty"`
 }
 
-// Noted is what a policy must remember.
+// Noted is what a policy must remember of a job, or with job 0 of its VC.
 type Noted struct {
 	VC     cell.VCName `json:"vc"`
 	Policy string      `json:"policy"`
@@ -264,8 +263,7 @@ type Noted struct {
 }
 
 // Decided marks that Decide ran. Digest covers the decision events of the batch,
-// so that a journal can be verified by deciding again with the same Version. With again
-// another decision follows at once: for the VCs that it names, or for all.
+// so that a journal can be verified by deciding again with the same Version.
 type Decided struct {
 	Now     Time   `json:"now"`
 	Through uint64 `json:"through"` // the last input event that Decide saw
@@ -277,19 +275,19 @@ type Decided struct {
 	For []cell.VCName `json:"for,omitempty"`
 }
 
-// Quarantined sets a job aside whose decision panicked; it gives back what it was
-// promised, is never placed again and can only be stopped. The second time its attempts
-// only end, by facts or a stop, and nothing else is decided on it; the third time nothing is:
-// it keeps the cells that it holds.
+// Quarantined sets a job aside since a decision on it panicked. The first time it loses
+// its promises, is never placed again and can only be stopped. The second time its attempts
+// may only end, by facts or a stop. The third time nothing is decided on it any more, and it
+// keeps the cells that it holds.
 type Quarantined struct {
 	Job   JobID  `json:"job"`
 	Stack string `json:"stack"`           // hash of the stack
 	Times int32  `json:"times,omitempty"` // how often by now; left out is once
 }
 
-// PolicyFailed is that the policy of a VC panicked, or that it was accepted by another program
-// and this one cannot make it: until the next configuration the VC is served by fifo without
-// parameters. What the policy remembered of it is forgotten.
+// PolicyFailed says that the policy of a VC panicked, or was accepted by another version of the
+// program and cannot be made by this one. Until the next configuration fifo without parameters
+// serves the VC. The policy's notes are forgotten.
 type PolicyFailed struct {
 	VC     cell.VCName `json:"vc"`
 	Policy string      `json:"policy"`          // the one that failed
@@ -297,9 +295,9 @@ type PolicyFailed struct {
 	Why    string      `json:"why,omitempty"`   // it cannot be made
 }
 
-// Lost stands where an event was that is gone: the journal was damaged, and the operator chose to
-// go on without what events First to Last had said. There is one for each of them, so that no
-// number is given twice; the last one says from where on other numbers are new.
+// Lost stands in place of an event that is lost: the journal was damaged, and the operator chose to
+// go on without the events First to Last. There is one for each of them, so that no sequence number
+// is given twice. The last one has the numbers below which jobs and attempts are not new.
 type Lost struct {
 	First uint64 `json:"first,omitempty"` // 0: nothing is known to be gone
 	Last  uint64 `json:"last,omitempty"`
@@ -386,9 +384,8 @@ func (Lost) event() Kind { return "Lost" }
 // KindOf returns the name under which an event is journalled.
 func KindOf(e Event) Kind { return e.event() }
 
-// Foretold tells the owner of a job that runs what will happen to it, or that it will not: at such
-// a time, and in one sentence. It changes nothing: what holds at an instant is in the job's status
-// (Coming).
+// Foretold tells the owner of a running job what will happen to it and when, or that it will not
+// happen. It changes no state: what is to come as of now is in the job's status (Coming).
 type Foretold struct {
 	Job JobID `json:"job"`
 	Coming

@@ -13,30 +13,32 @@ type Explanation struct {
 	Name     JobName      `json:"name"`
 	VC       cell.VCName  `json:"vc"`
 	Phase    Phase        `json:"phase"`
-	Position int32        `json:"position,omitempty"` // in its VC's order, among all jobs that wait there, from 1
-	Order    string       `json:"order,omitempty"`    // where Position is not the order in which they start: what it is
-	Waiting  int32        `json:"waiting,omitempty"`  // how many wait in its VC
-	Borrower bool         `json:"borrower,omitempty"` // it waits for what others leave
-	Gangs    []GangReason `json:"gangs"`              // those that do not run
+	Position int32        `json:"position,omitempty"` // in its VC's run order, from 1
+	Order    string       `json:"order,omitempty"`    // what Position means, if later jobs may start first
+	Waiting  int32        `json:"waiting,omitempty"`  // how many jobs wait in its VC
+	Borrower bool         `json:"borrower,omitempty"` // it is opportunistic
+	Gangs    []GangReason `json:"gangs"`              // gangs that do not run
 	// Size is how many of the Most members of an elastic job its policy lets it have; both
 	// are 0 where it may have all.
 	Size   int32       `json:"size,omitempty"`
 	Most   int32       `json:"most,omitempty"`
-	Shares []GangShare `json:"shares,omitempty"` // those that run beside others on the same leaves
-	Note   string      `json:"note,omitempty"`   // what its policy remembers of it, in the policy's own words
+	Shares []GangShare `json:"shares,omitempty"` // gangs that share their leaves with other gangs
+	Note   string      `json:"note,omitempty"`   // its policy's note about it, in the policy's format
 	// PolicyFailed says that its VC's policy failed, what serves the VC now, and what to do.
 	PolicyFailed string `json:"policy_failed,omitempty"`
 	// Demoted is set while a part of it runs as opportunistic, without its guarantee.
 	Demoted bool `json:"demoted,omitempty"`
 
-	Ahead    []JobBrief `json:"ahead,omitempty"`    // who is served before it, the next first; at most 10
-	Blockers []JobBrief `json:"blockers,omitempty"` // who holds what it could use, the first to end first; at most 10
-	// AheadMore and BlockersMore are how many there are besides.
-	AheadMore    int `json:"ahead_more,omitempty"`
-	BlockersMore int `json:"blockers_more,omitempty"`
+	// Ahead are jobs that are served before it, in run order. Blockers are jobs that hold cells
+	// which it could use, the first to end first. Both have at most 10; AheadMore and BlockersMore
+	// are how many more there are.
+	Ahead        []JobBrief `json:"ahead,omitempty"`
+	Blockers     []JobBrief `json:"blockers,omitempty"`
+	AheadMore    int        `json:"ahead_more,omitempty"`
+	BlockersMore int        `json:"blockers_more,omitempty"`
 
 	Places   []GangPlace `json:"places,omitempty"`   // where its gangs would run
-	Preempts []Displaced `json:"preempts,omitempty"` // who would have to give way
+	Preempts []Displaced `json:"preempts,omitempty"` // the jobs that would have to give way
 
 	Estimate *Estimate `json:"estimate,omitempty"`
 }
@@ -60,8 +62,8 @@ const (
 	HardwareFixed  SuggestionKind = "hardware_fixed"
 )
 
-// Starting counts the tasks of a dry run that start at once, or when those who
-// give way are gone, also when others of the job wait.
+// Starting counts the tasks of a dry run that start at once, or once the jobs that
+// give way are gone, also when other gangs of the job wait.
 func (e *Explanation) Starting() int {
 	n := 0
 	for _, p := range e.Places {
