@@ -27,15 +27,15 @@ const (
 type Config struct {
 	Cluster cell.Spec  `json:"cluster"`
 	VCs     []VCConfig `json:"vcs"`
-	// HalfLife is how fast it is forgotten what VCs borrowed; 0 remembers nothing.
+	// HalfLife is that of the record of what VCs borrowed; 0 keeps no record.
 	HalfLife Duration `json:"half_life,omitempty"`
-	// Throughputs is what was measured offline of how fast models run, in order, no entry twice.
+	// Throughputs are speeds of models that were measured offline, in order, no entry twice.
 	Throughputs []Throughput `json:"throughputs,omitempty"`
-	// Storages that jobs may name, and what groups may do, by name and VC: the core only carries
-	// them.
+	// Storages are those that jobs may name, by name, and Access what groups may do, by VC. The core
+	// only carries them.
 	Storages []Storage      `json:"storages,omitempty"`
 	Access   []access.Grant `json:"access,omitempty"`
-	// ExitRules say what ends mean, before the table that is built in.
+	// ExitRules say what exits of tasks mean. They come before the built-in table.
 	ExitRules []exit.Rule `json:"exit_rules,omitempty"`
 }
 
@@ -55,28 +55,27 @@ type VCConfig struct {
 	// Placement is how the VC chooses among equal places: "" and "pack" take the
 	// fullest nodes, "spread" the emptiest.
 	Placement string `json:"placement,omitempty"`
-	// Moves is how many gangs may move in an hour so that one that waits gets its cells
-	// in one place; 0 is none. Not with Backfill.
+	// Moves is how many gangs may be relocated in an hour so that a waiting gang gets cells
+	// (defragmentation); 0 is none. It excludes Backfill.
 	Moves int32 `json:"moves,omitempty"`
 	// Users bounds what each user may have in the VC; nil bounds nothing.
 	Users *UserLimits `json:"users,omitempty"`
-	// Weight is the VC's part of opportunistic capacity beside others'; 0 is 1.
+	// Weight is the VC's share of opportunistic capacity, relative to other VCs' weights; 0 is 1.
 	Weight int64 `json:"weight,omitempty"`
-	// Lending says whether opportunistic jobs of other VCs may have what this one does not use: ""
-	// and "idle", or "none".
+	// Lending says whether opportunistic jobs of other VCs may use this one's idle cells: yes with
+	// "" and "idle", no with "none".
 	Lending string `json:"lending,omitempty"`
-	// Namespace is that of Kubernetes in which tasks of the VC, and of those inside it, become
-	// pods; "" is that of the VC that it is inside of, or the server's own. The core only carries
-	// it.
+	// Namespace is the Kubernetes namespace of the pods of the VC, and of VCs inside it; "" is that
+	// of the VC around it, or the server's own. The core only carries it.
 	Namespace string `json:"namespace,omitempty"`
-	// InfiniBand is that tasks of the VC, and of those inside it, may have devices of networks with
-	// RDMA. The core only carries it.
+	// InfiniBand says that tasks of the VC, and of VCs inside it, may use RDMA devices. The core
+	// only carries it.
 	InfiniBand bool `json:"infiniband,omitempty"`
 }
 
 // UserLimits bound what one user may have in a VC, not in those inside of it; 0 is no bound.
 type UserLimits struct {
-	GPUs    int64 `json:"gpus,omitempty"`    // leaves: GPUs, parts of them or CPU slots, in use or promised
+	GPUs    int64 `json:"gpus,omitempty"`    // leaves (GPUs, their parts, CPU slots) held or promised
 	Running int64 `json:"running,omitempty"` // jobs
 	Waiting int64 `json:"waiting,omitempty"` // jobs
 	// Priority is the highest that a job may have; nil is any.
@@ -103,11 +102,10 @@ func (l *UserLimits) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// defaultBudget is how often a job may be preempted by its own priority where the
-// VC does not say.
+// defaultBudget is VCConfig.Budget of a VC that does not set it.
 const defaultBudget = 3
 
-// PreemptionBudget is how often its own priority may preempt a job.
+// PreemptionBudget is how often jobs of the same priority may preempt a job.
 func (c *VCConfig) PreemptionBudget() int32 {
 	if c.Budget == nil {
 		return defaultBudget
@@ -121,23 +119,23 @@ type Param struct {
 	Value string `json:"value"`
 }
 
-// NodeRename is a machine that goes on under another name.
+// NodeRename is a node that has a new name.
 type NodeRename struct {
 	From cell.NodeName `json:"from"`
 	To   cell.NodeName `json:"to"`
 }
 
-// Rename is a VC that goes on under another name.
+// Rename is a VC that has a new name.
 type Rename struct {
 	From cell.VCName `json:"from"`
 	To   cell.VCName `json:"to"`
 }
 
-// Throughput is how fast a model runs on a number of GPUs of a type, relative to its
-// others: what was measured offline. Policies that choose sizes or types go by it.
+// Throughput is how fast a model runs on a number of GPUs of a type, relative to the
+// model's other entries, as measured offline. Policies choose sizes and types by it.
 type Throughput struct {
-	Model string        `json:"model"`         // AnyModel is those without entries of their own
-	SKU   cell.TypeName `json:"sku,omitempty"` // "" is types without entries of their own
+	Model string        `json:"model"`         // AnyModel is all without entries of their own
+	SKU   cell.TypeName `json:"sku,omitempty"` // "" is all types without entries of their own
 	GPUs  int32         `json:"gpus"`          // at least 1
 	Rate  int64         `json:"rate"`          // at least 1
 }
@@ -171,7 +169,7 @@ func NodeNow(renamed []NodeRename, n cell.NodeName) cell.NodeName {
 	return n
 }
 
-// OfVC returns the policy configuration of a VC, fifo when none is given.
+// OfVC returns the configuration of a VC; an empty one, so fifo, if there is none.
 func OfVC(c *Config, name cell.VCName) *VCConfig {
 	for i := range c.VCs {
 		if c.VCs[i].Name == name {
@@ -197,7 +195,7 @@ func HasInfiniBand(c *Config, name cell.VCName) bool {
 		func(vc cell.VCName) bool { return OfVC(c, vc).InfiniBand })
 }
 
-// Namespaces are those that a configuration names, each with the first VC that does.
+// Namespaces returns the namespaces that a configuration names, each with the first VC that does.
 func Namespaces(c *Config) map[string]cell.VCName {
 	out := map[string]cell.VCName{}
 	for i := range c.VCs {
@@ -222,6 +220,6 @@ const (
 	LendNothing = "none"
 )
 
-// ownSpace is the namespace of a VC that names none, in words: what it is depends on the server,
-// and on the VC that it is inside of.
+// ownSpace is the text for a VC that names no namespace: which it has depends on the server and on
+// the VC around it.
 const ownSpace = "none of its own"

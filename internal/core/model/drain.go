@@ -7,24 +7,23 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// DrainPlan is what a drain of a node does to each job: predicted by the code that decides, on a
-// copy of the state. Jobs that are submitted later, or end sooner than their limits say, change it.
+// DrainPlan is what a drain of a node does to each job, as the deciding code finds it on a copy of
+// the state. Jobs that are submitted later, or end before their limits, change it.
 type DrainPlan struct {
 	Node cell.NodeName `json:"node"`
 	By   Time          `json:"by"` // the deadline
-	// Jobs are those with work there; Others give way to them elsewhere, or gain nothing by it and
-	// are in their way.
+	// Jobs have work on the node. Others run elsewhere and are stopped for these.
 	Jobs   []DrainEffect `json:"jobs"`
 	Others []DrainEffect `json:"others,omitempty"`
 }
 
 // The fates of a drain.
 const (
-	EndsBefore  Fate = "ends"   // by itself, by the deadline
-	StartsAgain Fate = "starts" // it is stopped, and starts again at once
-	WaitsThere  Fate = "waits"  // it is stopped, and waits
-	EndsThen    Fate = "over"   // it is stopped, and does not run again
-	StaysUnsure Fate = "unknown"
+	EndsBefore  Fate = "ends"    // it ends by itself, by the deadline
+	StartsAgain Fate = "starts"  // it is stopped, and starts again at once
+	WaitsThere  Fate = "waits"   // it is stopped, and waits
+	EndsThen    Fate = "over"    // it is stopped, and does not run again
+	StaysUnsure Fate = "unknown" // it is unknown, and keeps its devices
 )
 
 // DrainEffect is what becomes of one attempt.
@@ -36,18 +35,18 @@ type DrainEffect struct {
 	VC         cell.VCName     `json:"vc"`
 	Fate       Fate            `json:"fate"`
 	Guaranteed bool            `json:"guaranteed,omitempty"`
-	Leaves     int32           `json:"leaves,omitempty"` // that it has on the node
-	Ends       Time            `json:"ends,omitempty"`   // by itself, at the latest
-	Likely     Time            `json:"likely,omitempty"` // by itself before the deadline, as far as is known of it
+	Leaves     int32           `json:"leaves,omitempty"` // leaves that it has on the node
+	Ends       Time            `json:"ends,omitempty"`   // its own end, at the latest
+	Likely     Time            `json:"likely,omitempty"` // its likely end, if before the deadline
 	Stopped    Time            `json:"stopped,omitempty"`
-	Starts     Time            `json:"starts,omitempty"` // again, at the latest
-	Nodes      []cell.NodeName `json:"nodes,omitempty"`  // where
+	Starts     Time            `json:"starts,omitempty"` // when it starts again, at the latest
+	Nodes      []cell.NodeName `json:"nodes,omitempty"`  // where it starts again
 	After      []JobCalled     `json:"after,omitempty"`  // the jobs that are stopped for it
-	For        *JobCalled      `json:"for,omitempty"`    // of one of the others: for which job it is stopped
-	Back       bool            `json:"back,omitempty"`   // it would start at once if the node were back
-	There      bool            `json:"there,omitempty"`  // a part of the guarantee is on the node
+	For        *JobCalled      `json:"for,omitempty"`    // in Others: the job for which it is stopped
+	Back       bool            `json:"back,omitempty"`   // it could start if the node were back
+	There      bool            `json:"there,omitempty"`  // a part of its VC's guarantee is on the node
 	Reason     string          `json:"reason,omitempty"` // why it waits
-	// Unsaved is how long it has run since its last checkpoint or its start, on so many Devices.
+	// Unsaved is how long it has run since its last checkpoint or its start, and Devices on how many.
 	Unsaved Duration `json:"unsaved,omitempty"`
 	Devices int32    `json:"devices,omitempty"`
 	// ZeroEnds is why its gang is done if it ends with exit code 0 when it is told to stop.
@@ -55,7 +54,7 @@ type DrainEffect struct {
 	Says     string `json:"says"` // all of it in a sentence
 }
 
-// Say writes the sentence of each effect: reader is the one that reads them, when tells an instant.
+// Say writes the sentence of each effect. It names jobs as reader knows them; when formats a time.
 func (p *DrainPlan) Say(reader Subject, when func(Time) string) {
 	for _, list := range [][]DrainEffect{p.Jobs, p.Others} {
 		for i := range list {
@@ -95,8 +94,8 @@ func (e *DrainEffect) sentence(node cell.NodeName, reader Subject, when func(Tim
 	return text + ExitZeroText(e.ZeroEnds)
 }
 
-// ExitZeroText ends a sentence of a stop: exit code 0 is then the end of a gang, for a reason; ""
-// where there is none.
+// ExitZeroText is the end of a sentence about a stop, if exit code 0 then counts as a gang's end.
+// why is the reason, "" where it does not count.
 func ExitZeroText(why string) string {
 	if why == "" {
 		return ""
@@ -104,7 +103,7 @@ func ExitZeroText(why string) string {
 	return "; exit code 0 then counts as done, " + why
 }
 
-// goesOn says where, or when, one that is stopped goes on.
+// goesOn says where, or when, an attempt that is stopped starts again.
 func (e *DrainEffect) goesOn(node cell.NodeName, reader Subject, when func(Time) string) string {
 	if e.Fate == StartsAgain {
 		text := ", and starts again on " + NodesText(e.Nodes)

@@ -17,19 +17,19 @@ type ConfigPlan struct {
 	Nodes       []NodeChange       `json:"nodes"`
 	Rules       []RuleChange       `json:"rules"` // of the whole cluster
 	Throughputs []ThroughputChange `json:"throughputs"`
-	Storages    []string           `json:"storages,omitempty"` // what changes of them and of access, in words
+	Storages    []string           `json:"storages,omitempty"` // also of access, in words
 	Running     []RunningEffect    `json:"running"`
 	Starting    []StartEffect      `json:"starting"`
 	Waiting     []WaitingEffect    `json:"waiting"`
-	Effects     []string           `json:"effects"` // all of it in sentences
+	Effects     []string           `json:"effects"` // the whole plan in sentences
 
-	Shape  []string `json:"-"` // what changes of the configuration itself, in sentences
-	Reader Subject  `json:"-"` // of the sentences
+	Shape  []string `json:"-"` // the changes of the configuration itself, in sentences
+	Reader Subject  `json:"-"` // the user for whom jobs are named in sentences
 	First  bool     `json:"-"` // there was no configuration before: everything is new
-	Seq    uint64   `json:"-"` // of the event Configured: what is decided next follows it
+	Seq    uint64   `json:"-"` // of the event Configured; the decisions that follow have later ones
 }
 
-// Loses reports whether a plan stops running work, moves it or takes its guarantee.
+// Loses reports whether a plan stops, relocates or demotes running work.
 func (p *ConfigPlan) Loses() bool {
 	return slices.ContainsFunc(p.Running, func(r RunningEffect) bool {
 		return r.Demoted || r.Fate == IsStopped || r.Fate == Moves || r.Fate == Opportunistic || r.Fate == DrainsLazily
@@ -41,7 +41,7 @@ type Fate string
 
 // The fates. Waiting jobs have the last three, attempts and promises the others.
 const (
-	Keeps         Fate = "keeps"            // its cells or its promise, and its guarantee if it has one
+	Keeps         Fate = "keeps"            // it keeps its cells or promise, and its guarantee
 	Opportunistic Fate = "opportunistic"    // it runs on, and loses its guarantee
 	Regains       Fate = "guaranteed again" // it runs on, and has its guarantee back
 	Drains        Fate = "drains"           // it runs on devices that the configuration lacks
@@ -50,14 +50,14 @@ const (
 	IsStopped     Fate = "stopped"        // it is told to stop
 	Moves         Fate = "moves"          // it is told to stop, and goes on elsewhere
 	Leaves        Fate = "leaves"         // it was told to stop before
-	WaitsAgain    Fate = "waits again"    // its promise is taken back; Starting says whether it has another one
+	WaitsAgain    Fate = "waits again"    // its promise is taken back; Starting may have another
 	NeverStarts   Fate = "never"          // it cannot start even when all is free
 	CanStart      Fate = "can start"      // it could not before
 	Unbooked      Fate = "not booked"     // cells were booked for it, and its VC books none any more
 )
 
-// RunningEffect is what becomes of an attempt or a promise by the time that all is decided
-// which follows at once.
+// RunningEffect is what becomes of an attempt or a promise, after the decisions that follow the
+// configuration at once.
 type RunningEffect struct {
 	Attempt    AttemptID   `json:"attempt"`
 	Name       JobName     `json:"name"`
@@ -65,11 +65,11 @@ type RunningEffect struct {
 	VC         cell.VCName `json:"vc"` // afterwards
 	Fate       Fate        `json:"fate"`
 	Guaranteed bool        `json:"guaranteed,omitempty"`     // afterwards, or until it stops
-	Demoted    bool        `json:"lost_guarantee,omitempty"` // it is stopped after the configuration took its guarantee
+	Demoted    bool        `json:"lost_guarantee,omitempty"` // it lost its guarantee, and is stopped
 	Lost       int32       `json:"lost,omitempty"`           // leaves that the configuration lacks
 	Already    bool        `json:"already,omitempty"`        // it drains there as before
-	Never      string      `json:"never,omitempty"`          // why it could not start again, and could before
-	// Cause and For say why it is stopped, and for which job; For also which one takes its
+	Never      string      `json:"never,omitempty"`          // why it could not start again; news only
+	// Cause says why it is stopped, and For for which job. For is also the job that takes its
 	// guarantee.
 	Cause string     `json:"cause,omitempty"`
 	For   *JobCalled `json:"for,omitempty"`
@@ -82,9 +82,9 @@ type RunningEffect struct {
 	// ZeroEnds is why its gang is done if it ends with exit code 0 when it is told to stop.
 	ZeroEnds string `json:"zero_ends,omitempty"`
 
-	Lazy     bool        `json:"-"` // it was opportunistic before, with a priority that is guaranteed
+	Lazy     bool        `json:"-"` // it was demoted before: a guaranteed priority, no guarantee
 	Settled  bool        `json:"-"` // it drained before, and drains no more
-	Promised []cell.Task `json:"-"` // of a promise, where, with the nodes' new names
+	Promised []cell.Task `json:"-"` // of a promise: its tasks, with new names of nodes
 }
 
 // JobCalled is a job by its number and its user's name for it.
@@ -110,8 +110,8 @@ type StartEffect struct {
 	kept  bool        // it was promised the same before
 }
 
-// WaitingEffect is a waiting job that can never start afterwards, or can now, or
-// that loses what was booked for it.
+// WaitingEffect is a waiting job that can never start under the new configuration,
+// or can now, or that loses its booking.
 type WaitingEffect struct {
 	Job     JobID       `json:"job"`
 	Name    JobName     `json:"name"`
@@ -122,7 +122,7 @@ type WaitingEffect struct {
 	Reason  string      `json:"reason,omitempty"`
 }
 
-// Find finds what is said of an attempt; nil if it is none that was there before.
+// Find returns the effect on an attempt; nil for one that began later.
 func (p *ConfigPlan) Find(id AttemptID) *RunningEffect {
 	i, found := slices.BinarySearchFunc(p.Running, id, func(e RunningEffect,
 		id AttemptID) int {
@@ -134,11 +134,11 @@ func (p *ConfigPlan) Find(id AttemptID) *RunningEffect {
 	return &p.Running[i]
 }
 
-// Demote says of an attempt that another one takes its guarantee.
+// Demote records that a job takes the guarantee of an attempt.
 func (p *ConfigPlan) Demote(id AttemptID, by *JobCalled) {
 	if r := p.Find(id); r != nil {
 		switch r.Guaranteed = false; {
-		case r.Lazy && r.Fate == Regains: // the configuration gave back what is taken at once
+		case r.Lazy && r.Fate == Regains: // what the configuration gave back is taken at once
 			r.Fate = Keeps
 		case r.Lazy:
 		case r.Fate == Drains:
@@ -149,8 +149,8 @@ func (p *ConfigPlan) Demote(id AttemptID, by *JobCalled) {
 	}
 }
 
-// Upgrade says of an attempt that it has its guarantee back: one that only the configuration took
-// keeps it.
+// Upgrade records that an attempt has its guarantee back. If only this configuration took it, the
+// attempt keeps it.
 func (p *ConfigPlan) Upgrade(id AttemptID) {
 	r := p.Find(id)
 	if r == nil {
@@ -167,12 +167,13 @@ func (p *ConfigPlan) Upgrade(id AttemptID) {
 	}
 }
 
-// Drop takes back what was said of a gang's start.
+// Drop removes the start of an attempt from the plan.
 func (p *ConfigPlan) Drop(id AttemptID) {
 	p.Starting = slices.DeleteFunc(p.Starting, func(e StartEffect) bool { return e.Attempt == id })
 }
 
-// keepPromises says of each gang that is promised the same cells again that it keeps them.
+// keepPromises merges a promise that is taken back with a new one of the same cells: the gang keeps
+// them.
 func (p *ConfigPlan) keepPromises() {
 	for i := range p.Starting {
 		e := &p.Starting[i]
@@ -195,7 +196,7 @@ func samePlace(a, b cell.Task) bool {
 	return a.Node == b.Node && slices.Equal(a.Devices, b.Devices) && slices.Equal(a.Parts, b.Parts)
 }
 
-// Complete ends what is said: all that was decided is in it.
+// Complete finishes a plan after the last decision was recorded.
 func (p *ConfigPlan) Complete() {
 	p.keepPromises()
 	slices.SortFunc(p.Starting, func(a, b StartEffect) int { return CompareAttempts(a.Attempt, b.Attempt) })
