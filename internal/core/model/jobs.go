@@ -1,7 +1,7 @@
-// Package model has what the core and its users speak about, as values: jobs and
-// their gangs, attempts and how they end, the configuration and what differs
-// between two, reasons, status, resources, and what a change does to jobs. It must
-// not know how any of it comes about: what decides, explains or stores them does.
+// Package model has the values that the core and its users share: jobs and their
+// gangs, attempts and how they end, events and commands, the configuration and the
+// differences between two, reasons, status, resources, what a change does to jobs, and
+// the contract of policies. It has no decisions: other packages make and store these.
 package model
 
 import (
@@ -32,8 +32,8 @@ func (id JobID) Before(other JobID) bool { return id < other }
 // have not ended; when a job ended, its name may be used again.
 type JobName string
 
-// To is how the job of a user is called where a reader meets it: NAME by its own user,
-// USER~NAME by all others; one whose user the reader may not know has none.
+// To is how a reader refers to a user's job: NAME if the reader is that user, else
+// USER~NAME. user is "" if the reader may not know it; then it is NAME, too.
 func (n JobName) To(reader, user Subject) string {
 	if reader == user || user == "" {
 		return string(n)
@@ -41,7 +41,7 @@ func (n JobName) To(reader, user Subject) string {
 	return string(user) + "~" + string(n)
 }
 
-// Subject is the giver of a command: a user, or "system".
+// Subject is the one that gives a command: a user, or "system".
 type Subject string
 
 // AttemptID names one attempt to run one gang. N counts from 1 for each gang and
@@ -66,11 +66,11 @@ type Job struct {
 	// Retries is OpenPAI's jobRetryCount: n accountable failures are retried;
 	// -1 any number; -2 for ever, even after success, without classification.
 	Retries     int32    `json:"retries,omitempty"`
-	LazyPreempt bool     `json:"lazy_preempt,omitempty"` // may become opportunistic instead of being stopped
+	LazyPreempt bool     `json:"lazy_preempt,omitempty"` // may be demoted instead of stopped
 	Grace       Duration `json:"grace"`                  // between SIGTERM and SIGKILL
 	TimeLimit   Duration `json:"time_limit,omitempty"`   // of one attempt's running time; 0 is none
-	// Size is how many members an elastic job begins with where its VC's policy does not
-	// say, and those for which it declares its run time; 0 is all.
+	// Size is how many members an elastic job begins with if its VC's policy does not say,
+	// and for which it declares its run time; 0 is all.
 	Size int32 `json:"size,omitempty"`
 	// AllowedNodes restricts placement; empty allows every node. AvoidedNodes are
 	// never used, PreferredNodes are used first among equally good ones.
@@ -78,11 +78,13 @@ type Job struct {
 	AvoidedNodes   []cell.NodeName `json:"avoided_nodes,omitempty"`
 	PreferredNodes []cell.NodeName `json:"preferred_nodes,omitempty"`
 	Hints          Hints           `json:"hints"`
-	Storages       []string        `json:"storages,omitempty"` // those that its tasks see; the core only carries them
-	Upload         string          `json:"upload,omitempty"`   // the digest of its code; the core only carries it
-	// UID and GID are the numbers of the machines with which its tasks run, those of its user when
-	// it was submitted; 0 is that nothing is said. Numbered is that they were asked for then: jobs
-	// of journals from before that are not, and have those of each start. The core only carries
+	// Storages are names of those that its tasks see, and Upload is the digest of its code. The core
+	// only carries them.
+	Storages []string `json:"storages,omitempty"`
+	Upload   string   `json:"upload,omitempty"`
+	// UID and GID are the numbers under which its tasks run on the nodes: those of its user when it
+	// was submitted, 0 for not given. Numbered says that they were looked up at submission. Jobs of
+	// older journals are not Numbered, and have the numbers of each start. The core only carries
 	// them.
 	UID      uint32 `json:"uid,omitempty"`
 	GID      uint32 `json:"gid,omitempty"`
@@ -97,7 +99,7 @@ func (j *Job) Restricted() bool { return len(j.AllowedNodes)+len(j.AvoidedNodes)
 // Partial reports whether a job has members above its minimum.
 func (j *Job) Partial() bool { return len(j.Gangs) > 1 && j.Gangs[1].Extra }
 
-// Sizes returns what a job can have; only of a partial one.
+// Sizes returns the numbers of members that a job can have. The job must be partial.
 func (j *Job) Sizes() Sizes {
 	least := int32(len(j.Gangs[0].Tasks))
 	z := Sizes{Least: least, Most: least + int32(len(j.Gangs)) - 1}
@@ -107,7 +109,7 @@ func (j *Job) Sizes() Sizes {
 	return z
 }
 
-// UsualSize is with how many members a job begins; 0 of one that has one size.
+// UsualSize is how many members a job begins with; 0 for a job that is not elastic.
 func (j *Job) UsualSize() int32 {
 	if !j.Partial() {
 		return 0
@@ -115,15 +117,15 @@ func (j *Job) UsualSize() int32 {
 	return j.Sizes().Usual
 }
 
-// Sizes are how many members a job can have; all 0 of a job that is not elastic.
+// Sizes are how many members a job can have; all 0 for a job that is not elastic.
 type Sizes struct {
 	Least, Most int32
-	// Usual is how many it begins with where no policy says, and those for which it
-	// declares its run time; Now is what it was given last.
+	// Usual is how many it begins with if no policy says, and for which it declares its run
+	// time. Now is the size that it was given last.
 	Usual, Now int32
-	Live       int32 // how many hold cells; those above the least also where they were promised some
-	Runs       int32 // of these, those that start or run
-	Each       int32 // leaves of a member above the least, of the largest
+	Live       int32 // members that hold cells; those above the least also if promised some
+	Runs       int32 // members of Live that start or run
+	Each       int32 // leaves of the largest member above the least
 }
 
 // Role is a set of identical tasks.
@@ -134,8 +136,8 @@ type Role struct {
 	// SKUs are those that the role may run on, sorted; none allows any. All of
 	// the gang's roles with equal sets go to one chain when they can.
 	SKUs []cell.TypeName `json:"skus,omitempty"`
-	// OneSKU is of a role that names no SKU: all such tasks of a gang run on one, whichever
-	// of those it is that all may use.
+	// OneSKU says that all tasks of a gang whose roles have it run on one SKU, any that all of
+	// them may use. Only roles that name no SKU have it.
 	OneSKU bool          `json:"one_sku,omitempty"`
 	Pinned cell.PinnedID `json:"pinned,omitempty"` // places the role in that pinned cell
 	// MinFailed tasks failed fail the job's attempt, MinSucceeded succeeded end
@@ -146,8 +148,8 @@ type Role struct {
 	Launch       Launch `json:"launch"`
 }
 
-// Gang is a set of tasks that start together or not at all. An incremental job
-// has one gang per task. Every task of a job is in exactly one gang.
+// Gang is a set of tasks that start together or not at all. Every task of a job is in
+// exactly one gang. An incremental job has a gang for each task.
 type Gang struct {
 	Name string `json:"name"`
 	// Tasks are ordinals: tasks are numbered through all roles in their order.
@@ -167,11 +169,11 @@ type Port struct {
 // Launch is what the executor needs to start a task; the core only carries it.
 // Command may hold <% $secrets.x %> references, which only the executor fills.
 type Launch struct {
-	// Command are shell lines, run in order by one shell with -e off, as OpenPAI does; none is what
-	// the image runs by itself.
+	// Command are shell lines, run in order by one shell with -e off, as OpenPAI does. Without any
+	// the image runs its own command.
 	Command  []string `json:"command"`
 	Image    string   `json:"image,omitempty"`
-	Pull     string   `json:"pull,omitempty"` // "always": the job's first start fetches it though it is there
+	Pull     string   `json:"pull,omitempty"` // "always": the job's first start pulls the image anew
 	Env      []EnvVar `json:"env,omitempty"`
 	Ports    []Port   `json:"ports,omitempty"`
 	GPU      int64    `json:"gpu,omitempty"`
@@ -180,13 +182,13 @@ type Launch struct {
 	ShmMB    int64    `json:"shm_mb,omitempty"`
 	DiskMB   int64    `json:"disk_mb,omitempty"`  // of a container; 0 is what the runtime gives
 	WorkDir  string   `json:"work_dir,omitempty"` // "" is the attempt's own directory
-	// Limits are of each process; what is 0 is that of the SKU.
+	// Limits are those of each process; where one is 0 the SKU's holds.
 	Limits cell.TaskLimits `json:"limits,omitzero"`
-	// InfiniBand is that it asks for the devices of RDMA networks that its nodes have.
+	// InfiniBand says that it asks for the RDMA devices of its nodes.
 	InfiniBand bool `json:"infiniband,omitempty"`
 }
 
-// Asks is what a task asks of its machine.
+// Asks is what a task asks for.
 func (l *Launch) Asks() Ask {
 	return Ask{GPU: l.GPU, Limits: Limits{MilliCPU: l.MilliCPU, MemoryMB: l.MemoryMB}}
 }
@@ -208,13 +210,13 @@ type Hints struct {
 	Queue       string     `json:"queue,omitempty"`
 	App         string     `json:"app,omitempty"`
 	Checkpoint  bool       `json:"checkpoint,omitempty"`
-	// ExitZeroMeansDone says that a task which ends with 0 after it was told to make room has done
-	// its work, whatever it keeps.
+	// ExitZeroMeansDone says that a task which ends with 0 after it was told to stop for others has
+	// done its work, also if it keeps checkpoints.
 	ExitZeroMeansDone bool `json:"exit_zero_means_done,omitempty"`
 	Backfill          bool `json:"backfillable,omitempty"`
 	Packable          bool `json:"packable,omitempty"`
 	Suspendable       bool `json:"suspendable,omitempty"`
-	// Suspend is how its tasks are asked before they are suspended; nil asks for nothing.
+	// Suspend is how its tasks are prepared for a suspension; nil is not at all.
 	Suspend *SuspendContract `json:"suspend,omitempty"`
 	// MembersSignal tells its tasks that a member came or went; "" tells them nothing.
 	MembersSignal string      `json:"members_signal,omitempty"`
@@ -222,9 +224,8 @@ type Hints struct {
 	Roles         []RoleHints `json:"roles,omitempty"`
 }
 
-// SuspendContract is of a job whose tasks bring themselves to their memory minimum
-// before they are suspended, and acknowledge that. A job that has one leaves
-// hardly anything in the memory of its devices while it is suspended.
+// SuspendContract is for a job whose tasks reduce their device memory to a minimum before they are
+// suspended, and acknowledge that. Such a job keeps hardly any device memory while suspended.
 type SuspendContract struct {
 	Signal  string   `json:"signal"`  // asks a task, such as "USR1"
 	Timeout Duration `json:"timeout"` // for the acknowledgement
@@ -244,5 +245,5 @@ type Deadline struct {
 	Value int64    `json:"value"`
 }
 
-// Varies reports whether tasks of a job may come and go while others of it run.
+// Varies reports whether tasks of a job may start and stop while other tasks of it run.
 func (j *Job) Varies() bool { return len(j.Gangs) > 1 }

@@ -6,10 +6,12 @@ import (
 
 // JobOutlook is how far a job is, and when it ends.
 type JobOutlook struct {
-	Done  int32  `json:"done,omitempty"`  // of its steps, in parts per thousand: the mean of the tasks that report a total
-	At    Time   `json:"at,omitempty"`    // of the last step that was reported; 0 where none reports a total
+	// Done is the part of its steps that is done, in parts per thousand: the mean of the tasks that
+	// report a total. At is when a step was reported last. Both are 0 if no task reports a total.
+	Done  int32  `json:"done,omitempty"`
+	At    Time   `json:"at,omitempty"`
 	Ends  Time   `json:"ends,omitempty"`  // likely, or at the latest; 0 is not known
-	Last  bool   `json:"last,omitempty"`  // Ends is when it ends at the latest
+	Last  bool   `json:"last,omitempty"`  // Ends is at the latest
 	Basis string `json:"basis,omitempty"` // of Ends, or why it is not known
 }
 
@@ -24,22 +26,24 @@ type Coming struct {
 type TaskProgress struct {
 	At         Time   `json:"at"`
 	Step       int64  `json:"step"`
-	StepAt     Time   `json:"step_at,omitempty"` // when that was reported: At may be of something else
+	StepAt     Time   `json:"step_at,omitempty"` // when Step was reported; At may be of another value
 	Total      int64  `json:"total,omitempty"`
-	From       int64  `json:"from,omitempty"`    // the first step that was reported in the attempt of the last
-	FromAt     Time   `json:"from_at,omitempty"` // when that was
+	From       int64  `json:"from,omitempty"`    // the first step that the same attempt reported
+	FromAt     Time   `json:"from_at,omitempty"` // when From was reported
 	Loss       string `json:"loss,omitempty"`
-	LossAt     Time   `json:"loss_at,omitempty"` // when that was reported
+	LossAt     Time   `json:"loss_at,omitempty"` // when Loss was reported
 	MemoryMB   int64  `json:"memory_mb,omitempty"`
 	Checkpoint Time   `json:"checkpoint,omitempty"` // of the last checkpoint
-	// Use is what its devices were seen to do; nil where that is not looked at.
+	// Use is the measured use of its devices; nil if it is not measured.
 	Use *DeviceUse `json:"use,omitempty"`
 }
 
 // DeviceUse is a sample of the devices of one task.
 type DeviceUse struct {
-	Util     int32 `json:"util"`      // mean, in parts per thousand
-	MemoryMB int64 `json:"memory_mb"` // in use on the fullest of them; of a task, the most that was seen while no other task shared them
+	Util int32 `json:"util"` // mean, in parts per thousand
+	// MemoryMB is the memory in use on the fullest device. In TaskProgress it is the most that was
+	// measured while no other task shared the devices.
+	MemoryMB int64 `json:"memory_mb"`
 }
 
 // AttemptStatus is one attempt or reservation of a gang.
@@ -85,13 +89,13 @@ type NodeStatus struct {
 	Up       bool          `json:"up"`
 	Cordoned bool          `json:"cordoned,omitempty"`
 	Suspect  Time          `json:"suspect,omitempty"` // until
-	Drain    Time          `json:"drain,omitempty"`   // what runs there leaves it by then
-	Dead     bool          `json:"dead,omitempty"`    // a user says so
-	By       Subject       `json:"by,omitempty"`      // which user cordoned it,
-	Since    Time          `json:"since,omitempty"`   // and when
+	Drain    Time          `json:"drain,omitempty"`   // when what still runs there is stopped
+	Dead     bool          `json:"dead,omitempty"`    // declared dead by a user
+	By       Subject       `json:"by,omitempty"`      // the user that cordoned it
+	Since    Time          `json:"since,omitempty"`   // when it was cordoned
 	Reason   string        `json:"reason,omitempty"`
-	Gone     bool          `json:"gone,omitempty"`     // no longer in the configuration; tasks still run there
-	Orphaned int32         `json:"orphaned,omitempty"` // devices in use that the configuration lacks: they drain
+	Gone     bool          `json:"gone,omitempty"`     // not in the configuration: it drains
+	Orphaned int32         `json:"orphaned,omitempty"` // devices that drain: not in the configuration
 	SKUs     []NodeSKU     `json:"skus"`
 }
 
@@ -116,7 +120,7 @@ type CellStatus struct {
 	State    string        `json:"state"`          // Free, Used, Reserving, Reserved
 	Healthy  bool          `json:"healthy"`
 	Priority cell.Priority `json:"priority"`
-	VC       cell.VCName   `json:"vc,omitempty"`      // whose preassigned cell it is, or is inside
+	VC       cell.VCName   `json:"vc,omitempty"`      // the VC of the preassigned cell that it is in
 	Virtual  string        `json:"virtual,omitempty"` // that preassigned cell: "<vc>/<root>"
 	Pinned   cell.PinnedID `json:"pinned,omitempty"`
 	Job      JobID         `json:"job,omitempty"` // of a used leaf

@@ -8,14 +8,14 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// Code says why a job waits; the core names them.
+// Code is why a job waits.
 type Code string
 
-// SuggestionKind names a change that would let a job start; the core names them.
+// SuggestionKind is a kind of change that would let a job start.
 type SuggestionKind string
 
-// GangShare says what a gang shares its leaves with. With a quantum they take turns:
-// it has Turn, from 1, of Turns; else all of them run at once.
+// GangShare says with which jobs a gang shares its leaves. With a quantum they take turns:
+// the gang has Turn, from 1, of Turns. Without one all run at once.
 type GangShare struct {
 	Gang    int32      `json:"gang"`
 	Name    string     `json:"name"`
@@ -24,26 +24,29 @@ type GangShare struct {
 	Turn    int32      `json:"turn,omitempty"`
 	Turns   int32      `json:"turns,omitempty"`
 	Runs    bool       `json:"runs"`           // now
-	Next    Time       `json:"next,omitempty"` // when that changes, unless they change the turns
+	Next    Time       `json:"next,omitempty"` // when Runs changes, if the turns stay
 }
 
-// JobBrief is what others may know about a job that stands in their way.
+// JobBrief is what other users may know about a job that is in the way of theirs.
 type JobBrief struct {
 	Job      JobID         `json:"job"`
 	Name     JobName       `json:"name"`
-	User     Subject       `json:"user,omitempty"` // "" of one that the reader may not see
+	User     Subject       `json:"user,omitempty"` // "" if the reader may not see it
 	VC       cell.VCName   `json:"vc"`
 	Priority cell.Priority `json:"priority"`
-	Leaves   int32         `json:"leaves"`            // of all its tasks
-	Takes    string        `json:"takes"`             // what they are, such as "4 GPUs", or "2 GPUs (V100) and 8 CPUs (SLOT)"
-	Ends     Time          `json:"ends,omitempty"`    // at the latest, as it declares; 0 is not known
-	Likely   bool          `json:"likely,omitempty"`  // Ends is not at the latest: it follows from the steps that its tasks report
-	Basis    string        `json:"basis,omitempty"`   // of Ends, or why it is not known
-	Unknown  bool          `json:"unknown,omitempty"` // nothing proves whether it still lives
+	Leaves   int32         `json:"leaves"` // of all its tasks
+	// Takes is what the leaves are, such as "4 GPUs", or "2 GPUs (V100) and 8 CPUs (SLOT)".
+	Takes string `json:"takes"`
+	// Ends is its latest end, as it declares, or with Likely the likely end by the steps that its
+	// tasks report. 0 is not known.
+	Ends    Time   `json:"ends,omitempty"`
+	Likely  bool   `json:"likely,omitempty"`
+	Basis   string `json:"basis,omitempty"`   // of Ends, or why it is not known
+	Unknown bool   `json:"unknown,omitempty"` // nothing proves whether it still lives
 }
 
 // GangReason is the reason of one gang. The gangs of a job that have the same
-// shape wait for the same: only the first has the table and the suggestions.
+// shape wait for the same: only the first has levels and suggestions.
 type GangReason struct {
 	Gang   int32  `json:"gang"`
 	Name   string `json:"name"`
@@ -51,9 +54,9 @@ type GangReason struct {
 	// Cut says where the search for cells was cut short; empty when every
 	// possibility was tried.
 	Cut string `json:"cut,omitempty"`
-	// ReservedAt is when the gang starts at the latest, by its VC's reservation,
-	// and Bound says so in words; both are empty without one. The time alone is,
-	// when it depends on jobs that declare no limit.
+	// ReservedAt is when the gang starts at the latest, by its VC's booking, and
+	// Bound says so in words; both are empty without one. The time is 0 as well if it
+	// depends on jobs that declare no limit.
 	ReservedAt  Time         `json:"reserved_at,omitempty"`
 	Bound       string       `json:"bound,omitempty"`
 	Levels      []LevelUse   `json:"levels,omitempty"`
@@ -70,16 +73,16 @@ type LevelUse struct {
 	Level    cell.Level     `json:"level"`
 	Type     cell.TypeName  `json:"type"`
 	Cells    int32          `json:"cells"`
-	Wanted   int32          `json:"wanted"`             // the gang takes so many, tightly packed here alone
-	Owned    int32          `json:"owned,omitempty"`    // its VC is guaranteed so many
-	Unused   int32          `json:"unused"`             // of these, no guaranteed work of the VC uses so many
-	Free     int32          `json:"free"`               // whole cells that nothing stands in the way of
+	Wanted   int32          `json:"wanted"`             // cells that the gang takes if packed tightly
+	Owned    int32          `json:"owned,omitempty"`    // cells that its VC is guaranteed
+	Unused   int32          `json:"unused"`             // of Owned, not used by guaranteed work
+	Free     int32          `json:"free"`               // whole cells without any obstacle
 	Held     []VCCells      `json:"held,omitempty"`     // used or kept by guarantees, by VC
 	Lent     int32          `json:"lent"`               // used by opportunistic work alone
 	Bad      int32          `json:"bad"`                // something in it is bad, down or suspect
 	Cordoned int32          `json:"cordoned,omitempty"` // else something in it is cordoned
 	Avoided  int32          `json:"avoided"`            // the gang may not use all of its nodes
-	Until    Time           `json:"until,omitempty"`    // when the first of those in use is left, by declared limits
+	Until    Time           `json:"until,omitempty"`    // when a cell is left first, by limits
 }
 
 // VCCells counts cells that a VC's guarantee keeps.
@@ -102,10 +105,10 @@ type Suggestion struct {
 	TimeLimit Duration        `json:"time_limit,omitempty"`
 	Priority  cell.Priority   `json:"priority,omitempty"`
 	Pinned    cell.PinnedID   `json:"pinned,omitempty"`
-	Jobs      []JobID         `json:"jobs,omitempty"`  // that end, or leave the queue; of hardware_fixed besides
-	Nodes     []cell.NodeName `json:"nodes,omitempty"` // to mend
+	Jobs      []JobID         `json:"jobs,omitempty"`  // jobs that have to end, or leave the queue
+	Nodes     []cell.NodeName `json:"nodes,omitempty"` // nodes that have to be repaired
 	At        Time            `json:"at,omitempty"`
-	// Preempts are jobs that are stopped or made opportunistic for it first.
+	// Preempts are jobs that are stopped or demoted for it first.
 	Preempts []JobID `json:"preempts,omitempty"`
 }
 
@@ -140,17 +143,19 @@ type Reason struct {
 	Until   Time            `json:"until,omitempty"`
 	Jobs    []JobID         `json:"jobs,omitempty"`  // those ahead, in the way, or leaving; at most 10
 	Nodes   []cell.NodeName `json:"nodes,omitempty"` // bad, avoided or held nodes; at most 10
-	// More and MoreNodes are how many jobs and nodes there are besides, which are not named.
+	// More and MoreNodes are how many jobs and nodes there are that are not named.
 	More      int `json:"more,omitempty"`
 	MoreNodes int `json:"more_nodes,omitempty"`
-	// Besides are the codes of what would keep it waiting when all is gone that is named, and
-	// neither job nor node is.
+	// Besides are further reasons, other than jobs and nodes, that would keep it waiting when all
+	// that is named here is gone.
 	Besides []Code `json:"besides,omitempty"`
-	Need    int32  `json:"need"`            // leaves the gang asks for
-	Free    int32  `json:"free"`            // leaves free to it now, of all SKUs together, or the most of one where it runs on one
-	Total   int32  `json:"total"`           // leaves it may ever use, counted likewise
-	Asks    string `json:"asks"`            // what the leaves it asks for are, such as "4 GPUs"
-	Rooms   []Room `json:"rooms,omitempty"` // what is free to it now, and what it may ever use, by SKU
+	Need    int32  `json:"need"` // leaves the gang asks for
+	// Free is how many leaves are free to it now, and Total how many it may ever use. If all its
+	// tasks must run on one SKU they are the most of one SKU, else the sum.
+	Free  int32  `json:"free"`
+	Total int32  `json:"total"`
+	Asks  string `json:"asks"`            // what the leaves it asks for are, such as "4 GPUs"
+	Rooms []Room `json:"rooms,omitempty"` // free and total by SKU
 }
 
 // Estimate is when a job would start, if those that run end as they declare and
@@ -158,35 +163,34 @@ type Reason struct {
 type Estimate struct {
 	Earliest Time `json:"earliest,omitempty"` // 0: not known
 	Latest   Time `json:"latest,omitempty"`   // 0: not known
-	// Confidence is in how many of 100 cases it starts within that range; 0 where the range rests
-	// on what jobs declare alone. AtLatest is then when it starts if all run to what they declare;
-	// 0 is not known.
+	// Confidence is in how many of 100 cases it starts within that range; 0 if the range rests on
+	// what jobs declare alone. With a Confidence AtLatest is the start if all jobs run as long as
+	// they declare; 0 is not known.
 	Confidence int32 `json:"confidence,omitempty"`
 	AtLatest   Time  `json:"at_latest,omitempty"`
 	// Basis says in words what the times rest on, Unknown why one is missing.
 	Basis   string `json:"basis,omitempty"`
 	Unknown string `json:"unknown,omitempty"`
-	// Order says where the start is not in the order in which the jobs of its VC wait now.
+	// Order says which jobs start before it that wait behind it now, and the reverse.
 	Order string  `json:"order,omitempty"`
 	Jobs  []JobID `json:"jobs,omitempty"` // whose end is not known
 	// Ends are the ends that come before the latest start; at most 10.
 	Ends []EstimatedEnd `json:"ends,omitempty"`
-	// Steps is how many decisions were taken, Bounded whether there would have
-	// been more than the bound on them.
+	// Steps is how many decisions were taken, and Bounded whether the bound on them was
+	// reached.
 	Steps   int32 `json:"steps"`
 	Bounded bool  `json:"bounded,omitempty"`
 }
 
-// Expected is when a job that waits would start, as its estimate says without draws.
+// Expected is when a waiting job would start, by an estimate without draws.
 type Expected struct {
 	Job      JobID `json:"job"`
 	Earliest Time  `json:"earliest"`         // as soon as is likely
 	Latest   Time  `json:"latest,omitempty"` // 0: not known
 }
 
-// Add takes what one more run says of the job; 0 is nothing. That which lets all run as long as
-// they may comes first: where it, or one after it, says nothing, it is not known when the job
-// starts at the latest.
+// Add adds the start in one more run of the estimate; 0 is no start. The slowest run, in which jobs
+// run as long as they may, must come first. If one run has no start the latest is not known.
 func (s *Expected) Add(id JobID, at Time, slowest bool) {
 	s.Job = id
 	switch {
@@ -211,14 +215,14 @@ type EstimatedEnd struct {
 	Basis string  `json:"basis"`
 }
 
-// Say returns a reason with its code and sentence.
+// Say returns the reason with a code and a formatted sentence.
 func (r Reason) Say(c Code, format string, a ...any) Reason {
 	r.Code, r.Message = c, fmt.Sprintf(format, a...)
 	return r
 }
 
-// WantedCells is how many cells of a size hold the members, if nothing else were
-// in them: a task larger than a cell takes whole ones, smaller ones share.
+// WantedCells is how many empty cells of a size the members need: a task larger than
+// a cell takes whole ones, smaller ones share.
 func WantedCells(members []cell.Member, size int32) int32 {
 	type open struct{ room, cells int32 }
 	var rooms []open
