@@ -12,9 +12,9 @@ type Action struct {
 	Start *Start
 	// Rotation is set when the tasks of an attempt that runs must follow it from now on.
 	Rotation *Rotation
-	// Lost are tasks, by ordinal, that count as ended by the loss of their node, also where only a
-	// user says so: what is left of them must end before their node is told to be up again, and
-	// nothing is told of it.
+	// Lost are tasks, by ordinal, that count as ended by the loss of their node, also if only a user
+	// says so. What is left of them must end before the node is reported up again, and the executor
+	// reports nothing about it.
 	Lost []int32
 	// Grace is how long a stop waits between asking and killing.
 	Grace Duration
@@ -30,7 +30,7 @@ type Start struct {
 	Job   *Job
 	Retry int32 // the job's attempt, from 0
 	Tasks []TaskStart
-	// Rotation is what its tasks follow from the beginning; nil lets them run all the time.
+	// Rotation is what its tasks follow from the start; nil lets them run all the time.
 	Rotation *Rotation
 }
 
@@ -59,12 +59,11 @@ type TaskStart struct {
 	Task  int32 // ordinal in the job
 	Role  int32 // index into Job.Roles
 	Index int32 // index in the role
+	// Place says where it runs. Its Devices are device indices on its Node, as a process needs
+	// them, and not numbers in the chain.
 	Place cell.Task
 	SKU   cell.SKU
-	// Chain-wide numbers would not tell a process which device it owns:
-	// Place.Devices are the device indices on Place.Node.
-
 	// Division says in how many parts each of Place.Devices was when the task was started,
-	// in their order; 0 is not known. None when they were whole.
+	// in their order; 0 is not known. It is nil when they were whole.
 	Division []int32
 }

@@ -4,16 +4,16 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// PriorityClass is a priority that has a name: OpenPAI's.
+// PriorityClass is a priority with its name in OpenPAI.
 type PriorityClass struct {
 	Name     string
 	Priority cell.Priority
 }
 
-// DefaultPriority is that of a job that asks for none.
+// DefaultPriority is the priority of a job that asks for none.
 const DefaultPriority = cell.Priority(10)
 
-// PriorityClasses returns them, the highest first.
+// PriorityClasses returns the classes, the highest first.
 func PriorityClasses() []PriorityClass {
 	return []PriorityClass{{"crit", 120}, {"prod", 100}, {"test", DefaultPriority}, {"oppo", cell.Opportunistic}}
 }
@@ -26,7 +26,7 @@ func PriorityNames() (names []string) {
 	return names
 }
 
-// PriorityNamed returns what a class stands for, and whether there is one of that name.
+// PriorityNamed returns the priority of a name; false if there is no such class.
 func PriorityNamed(name string) (cell.Priority, bool) {
 	for _, c := range PriorityClasses() {
 		if c.Name == name {
@@ -36,7 +36,7 @@ func PriorityNamed(name string) (cell.Priority, bool) {
 	return 0, false
 }
 
-// PriorityName returns the name of a priority; "" where it has none.
+// PriorityName returns the name of a priority; "" if it has none.
 func PriorityName(p cell.Priority) string {
 	for _, c := range PriorityClasses() {
 		if c.Priority == p {

@@ -165,7 +165,7 @@ type Progress struct {
 	Task       int32     `json:"task"`
 	Step       int64     `json:"step,omitempty"`
 	Total      int64     `json:"total,omitempty"`
-	Loss       string    `json:"loss,omitempty"` // decimal text as reported: the core never computes with it
+	Loss       string    `json:"loss,omitempty"` // decimal text, as reported
 	Iteration  Duration  `json:"iteration,omitempty"`
 	MemoryMB   int64     `json:"memory_mb,omitempty"`
 	Checkpoint bool      `json:"checkpoint,omitempty"` // all work up to now is saved

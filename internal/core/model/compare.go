@@ -12,16 +12,16 @@ import (
 	"github.com/combsched/comb/internal/core/exit"
 )
 
-// ModelPair is two configurations to compare, with what was renamed between them.
+// ModelPair is two configurations to compare, and the renames between them.
 type ModelPair struct {
 	Before, After *Config
-	Served        func(cell.VCName) VCConfig // how a VC was served before
-	Was, Is       *cell.Cluster              // Was may be nil
+	Served        func(cell.VCName) VCConfig // a VC's policy and settings before
+	Was, Is       *cell.Cluster              // clusters of Before and After; Was may be nil
 	Renamed       []Rename
 	RenamedNodes  []NodeRename
 }
 
-// ConfigChanges is what differs between two configurations; lists that are empty are not nil.
+// ConfigChanges are the differences between two configurations. Empty lists are not nil.
 type ConfigChanges struct {
 	VCs         []VCChange
 	Chains      []ChainChange
@@ -29,10 +29,10 @@ type ConfigChanges struct {
 	Nodes       []NodeChange
 	Rules       []RuleChange
 	Throughputs []ThroughputChange
-	Others      []string // of storages, access and exit rules, in words
+	Others      []string // changes of storages, access and exit rules, in words
 }
 
-// Compare says what differs.
+// Compare returns the differences.
 func (d *ModelPair) Compare() ConfigChanges {
 	var old *cell.Forest
 	if d.Was != nil {
@@ -46,8 +46,8 @@ func (d *ModelPair) Compare() ConfigChanges {
 		Throughputs: d.throughputs(), Others: append(StorageChanges(d.Before.Storages, d.After.Storages), others...)}
 }
 
-// access is what groups had in the virtual clusters that go on, under their new names: of one that
-// is removed there is nothing to say.
+// access returns the grants before in the virtual clusters that stay, under their new names. Grants
+// in removed ones are left out.
 func (d *ModelPair) access() (out []access.Grant) {
 	for i := range d.After.Cluster.VCs {
 		name := d.After.Cluster.VCs[i].Name
@@ -62,7 +62,7 @@ func (d *ModelPair) access() (out []access.Grant) {
 	return out
 }
 
-// Sentences says all of it in words, one line for each change.
+// Sentences are the changes in words, a line each.
 func (c *ConfigChanges) Sentences() (out []string) {
 	for i := range c.Chains {
 		out = append(out, c.Chains[i].lines()...)
@@ -105,7 +105,7 @@ func (d *ModelPair) vcs() []VCChange {
 		c := VCChange{Name: v.Name, Kind: Changed}
 		from, old := d.vcWas(v.Name), findVC(d.Before, v.Name)
 		if from != v.Name {
-			c.Was = from // at least jobs of that name come along
+			c.Was = from // if both were there only its jobs move
 		}
 		if older := findVC(d.Before, from); old == nil && older != nil && from != v.Name {
 			c.Kind, old = Renamed, older
@@ -158,8 +158,7 @@ func cellsChanges(before, after *Config, was, is *cell.VCSpec) []CellsChange {
 	return slices.DeleteFunc(out, func(c CellsChange) bool { return c.Before == c.After })
 }
 
-// ownChanges compares what a VC that others are inside of, before or after, keeps for its own
-// jobs.
+// ownChanges compares the cells for a VC's own jobs, if other VCs are inside it before or after.
 func (d *ModelPair) ownChanges(was, is cell.VCName) []CellsChange {
 	if !Divided(d.Before, was) && !Divided(d.After, is) {
 		return nil
@@ -172,7 +171,7 @@ func Divided(c *Config, v cell.VCName) bool {
 	return slices.ContainsFunc(c.Cluster.VCs, func(s cell.VCSpec) bool { return v != "" && s.Parent == v })
 }
 
-// ownCells are the cells that are promised to a VC's own jobs, without pinned ones.
+// ownCells are the cells that are guaranteed to a VC's own jobs, without pinned ones.
 func ownCells(c *cell.Cluster, v cell.VCName) *cell.VCSpec {
 	out := &cell.VCSpec{Name: v}
 	if c == nil || c.SpaceOf(v) == cell.None {
@@ -187,7 +186,7 @@ func ownCells(c *cell.Cluster, v cell.VCName) *cell.VCSpec {
 	return out
 }
 
-// parentChange says that a VC is part of another one than before.
+// parentChange is the change of the VC that a VC is inside of; empty if there is none.
 func (d *ModelPair) parentChange(was, is *cell.VCSpec) []RuleChange {
 	if VCNow(d.Renamed, was.Parent) == is.Parent {
 		return nil
@@ -195,7 +194,7 @@ func (d *ModelPair) parentChange(was, is *cell.VCSpec) []RuleChange {
 	return []RuleChange{{Key: parentKey, Before: string(was.Parent), After: string(is.Parent)}}
 }
 
-// parentKey is the rule that says inside which VC another one is; "" is none.
+// parentKey is the key of that change. Its values are VC names, "" for none.
 const parentKey = "parent"
 
 // pinChanges compares the pinned cells of a VC, and where they are.
@@ -216,7 +215,7 @@ func pinChanges(was, is *cell.VCSpec, before, after map[cell.PinnedID]string) []
 	return slices.DeleteFunc(out, func(c PinChange) bool { return c.Before == c.After })
 }
 
-// pinPaths returns the path of every pinned cell, with the names that machines have afterwards.
+// pinPaths returns the path of every pinned cell, with the new names of renamed nodes.
 func pinPaths(s *cell.Spec, renamed []NodeRename) map[cell.PinnedID]string {
 	out := map[cell.PinnedID]string{}
 	var walk func(c *cell.CellSpec, above string)
@@ -240,14 +239,14 @@ func pinPaths(s *cell.Spec, renamed []NodeRename) map[cell.PinnedID]string {
 	return out
 }
 
-// isNode reports whether cells of a type are machines.
+// isNode reports whether cells of a type are nodes.
 func isNode(s *cell.Spec, t cell.TypeName) bool {
 	return slices.ContainsFunc(s.Chains, func(c cell.ChainSpec) bool {
 		return slices.ContainsFunc(c.Levels, func(l cell.LevelSpec) bool { return l.IsNode && l.Type == t })
 	})
 }
 
-// ruleChanges compares what orders the jobs of a VC.
+// ruleChanges compares the policy and settings of a VC.
 func ruleChanges(was, is VCConfig) []RuleChange {
 	var out []RuleChange
 	add := func(key, before, after string) {
@@ -299,7 +298,7 @@ func durationText(d Duration) string {
 	return out + (time.Duration(d) * time.Microsecond).String()
 }
 
-// chains compares how many cells the chains have; either forest may be missing.
+// chains compares the cells and leaves of the chains. old is nil before the first configuration.
 func (d *ModelPair) chains(old, now *cell.Forest) []ChainChange {
 	counts := map[cell.ChainName]*ChainChange{}
 	at := func(n cell.ChainName) *ChainChange {
@@ -342,7 +341,7 @@ func (d *ModelPair) chains(old, now *cell.Forest) []ChainChange {
 	return out
 }
 
-// inTops counts the leaves of a chain, and those of its top-level cells in which some are missing.
+// inTops counts the leaves of a chain, and its top-level cells that lack some.
 func inTops(f *cell.Forest, c *cell.Chain) (leaves, lacking int32) {
 	for _, top := range c.Tops {
 		if leaves += f.NumLeaves(top); !f.Whole(top) {
@@ -352,7 +351,7 @@ func inTops(f *cell.Forest, c *cell.Chain) (leaves, lacking int32) {
 	return leaves, lacking
 }
 
-// chainAmount says what the leaves of a chain are; "" of one that a configuration lacks.
+// chainAmount is a text of the leaves of a chain; "" for a chain that a configuration lacks.
 func chainAmount(c *Config, name cell.ChainName, leaves int32) string {
 	if leaves == 0 {
 		return ""
@@ -375,7 +374,7 @@ func levelsOf(c *Config, name cell.ChainName) []cell.LevelSpec {
 	return c.Cluster.Chains[i].Levels
 }
 
-// rules compares what holds for the whole cluster.
+// rules compares the settings of the whole cluster.
 func (d *ModelPair) rules() []RuleChange {
 	if d.Before.HalfLife == d.After.HalfLife {
 		return []RuleChange{}
@@ -389,7 +388,7 @@ func (d *ModelPair) rules() []RuleChange {
 	return []RuleChange{{Key: "opportunisticHalfLife", Before: text(d.Before.HalfLife), After: text(d.After.HalfLife)}}
 }
 
-// noHalfLife is that of a cluster in which nothing is remembered of what was borrowed.
+// noHalfLife is the text for a cluster that keeps no record of borrowing.
 const noHalfLife = "none"
 
 func halfLifeText(r RuleChange) string {
@@ -402,7 +401,7 @@ func halfLifeText(r RuleChange) string {
 	return fmt.Sprintf("the half-life of borrowed GPUs is %s instead of %s", r.After, r.Before)
 }
 
-// nodes compares the machines by name and by what they carry.
+// nodes compares the nodes by name and by their leaves.
 func (d *ModelPair) nodes(old, now *cell.Forest) []NodeChange {
 	out := []NodeChange{}
 	was, is := leavesOfNodes(d.Before, old), leavesOfNodes(d.After, now)
@@ -419,7 +418,7 @@ func (d *ModelPair) nodes(old, now *cell.Forest) []NodeChange {
 		case renamed:
 			c.Kind, c.Was = Renamed, from
 			if before, there := was[from]; there || !known {
-				had = before // else only tasks were left on it, and they go to one that exists
+				had = before // else the old node had only draining tasks, and its new name existed before
 			}
 		case !known:
 			c.Kind = Added
@@ -439,7 +438,7 @@ func (d *ModelPair) nodes(old, now *cell.Forest) []NodeChange {
 	return out
 }
 
-// nodeLeaves are the leaves of one node, and what they are by SKU.
+// nodeLeaves are the leaves of one node: their number, and a text by SKU.
 type nodeLeaves struct {
 	leaves int32
 	text   string
@@ -464,7 +463,7 @@ func leavesOfNodes(c *Config, f *cell.Forest) map[cell.NodeName]nodeLeaves {
 	return out
 }
 
-// lines says a chain's change in sentences.
+// lines are the sentences about a chain's change.
 func (c *ChainChange) lines() (out []string) {
 	switch {
 	case c.Kind == Added:
@@ -499,7 +498,8 @@ func levelsText(levels []cell.LevelSpec) string {
 	return text
 }
 
-// nodeSentences says the changes of nodes; those that come or go share a line.
+// nodeSentences are the changes of nodes in words. Added nodes share a line, and so do removed
+// ones.
 func nodeSentences(nodes []NodeChange) []string {
 	var out []string
 	for _, kind := range []ChangeKind{Added, Removed} {
@@ -542,7 +542,7 @@ func fewNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// lines says a VC's change in sentences.
+// lines are the sentences about a VC's change.
 func (c *VCChange) lines() []string {
 	name := "virtual cluster " + string(c.Name)
 	var out []string

@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// Hash is what was mixed in so far; begin with any number.
+// Hash is a running hash over what was mixed in so far; its start value may be any number.
 type Hash uint64
 
 // Word mixes in one number: the two halves of a product that depends on all bits so
@@ -28,8 +28,9 @@ func (h *Hash) Flag(b bool) {
 	}
 }
 
-// Text mixes in a text: as one number with its length where it is short, as most are,
-// else its length and then eight bytes at a time, the last eight maybe again in part.
+// Text mixes in a text. A text of up to seven bytes, as most are, is one number with its
+// length. A longer one is its length and then eight bytes at a time; the last eight may
+// overlap the ones before.
 func (h *Hash) Text(s string) {
 	n := len(s)
 	switch {

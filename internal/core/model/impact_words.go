@@ -8,8 +8,7 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// Sentences says a plan in words, one line for each effect; what is the same for many
-// jobs shares a line.
+// Sentences are a plan in words, a line for each effect. Like effects share a line.
 func (p *ConfigPlan) Sentences() []string {
 	out := append(slices.Clip(p.Shape), p.runningSentences()...)
 	for i := 0; i < len(p.Starting); {
@@ -70,7 +69,7 @@ func (p *ConfigPlan) runningSentences() []string {
 
 const drainsNoMore = "keeps its devices: they are in the file again"
 
-// sentence says what becomes of an attempt or a promise; "" where nothing does.
+// sentence says what becomes of an attempt or a promise; "" if nothing changes.
 func (r *RunningEffect) sentence(reader Subject) string {
 	switch r.Fate {
 	case Drains:
@@ -101,7 +100,7 @@ func (r *RunningEffect) sentence(reader Subject) string {
 	return ""
 }
 
-// stopped says why an attempt is stopped, and what that loses.
+// stopped says why an attempt is stopped, and how much work that loses.
 func (r *RunningEffect) stopped(reader Subject) string {
 	text := "is stopped"
 	switch {
@@ -169,10 +168,10 @@ func startSentence(gangs []StartEffect, reader Subject) string {
 	return text + " after " + JoinAnd(after) + " have stopped"
 }
 
-// to is the job as its reader calls it.
+// to is JobName.To of the job.
 func (c *JobCalled) to(reader Subject) string { return c.Name.To(reader, c.User) }
 
-// lostText says how many devices; a device that is only divided anew is none.
+// lostText is a text of n lost devices. With 0 a device is only divided in other parts.
 func lostText(n int32) string {
 	if n == 0 {
 		return "a device"

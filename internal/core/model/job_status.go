@@ -35,27 +35,27 @@ type JobStatus struct {
 	Submitted Time          `json:"submitted"`
 	Started   Time          `json:"started,omitempty"` // first task of the first attempt
 	Ended     Time          `json:"ended,omitempty"`
-	Ran       Duration      `json:"ran,omitempty"` // how long its longest gang ran, in all attempts: not while it waited or was suspended
-	// Waited is the time since it was submitted, until now or its end, less the run time of its
-	// longest gang.
+	// Ran is the run time of its longest gang in all attempts, without time in which it waited or
+	// was suspended. Waited is the rest of the time since it was submitted, until now or its end.
+	Ran       Duration        `json:"ran,omitempty"`
 	Waited    Duration        `json:"waited,omitempty"`
 	Leaves    int32           `json:"leaves"`  // of all tasks
 	GPUs      int64           `json:"gpus"`    // that all tasks take; CPU slots have none
 	Retry     int32           `json:"retry"`   // the job's attempt, from 0
 	Counted   int32           `json:"counted"` // retries that counted
 	Preempted int32           `json:"preempted"`
-	Yielded   int32           `json:"yielded,omitempty"`  // stops by its own priority, which its VC's budget bounds
-	Stopping  bool            `json:"stopping,omitempty"` // a stop was asked
+	Yielded   int32           `json:"yielded,omitempty"`  // preemptions by its own priority
+	Stopping  bool            `json:"stopping,omitempty"` // a stop was requested
 	Cause     EndCause        `json:"cause,omitempty"`
 	Exit      *Exit           `json:"exit,omitempty"`
 	Message   string          `json:"message,omitempty"`
-	Outlook   *JobOutlook     `json:"outlook,omitempty"` // of one that runs or is being stopped
-	Coming    []Coming        `json:"coming,omitempty"`  // what will happen to it, the first thing first
+	Outlook   *JobOutlook     `json:"outlook,omitempty"` // if it runs or is being stopped
+	Coming    []Coming        `json:"coming,omitempty"`  // what will happen to it, the next first
 	Tasks     []TaskStatus    `json:"tasks"`
 	Attempts  []AttemptStatus `json:"attempts"`       // live ones and the last ended of each gang
-	Held      *HoldStatus     `json:"held,omitempty"` // by a user: it does not start
+	Held      *HoldStatus     `json:"held,omitempty"` // a user keeps it from starting
 	Notices   []string        `json:"notices,omitempty"`
-	Lasting   int             `json:"lasting,omitempty"` // of the notices, at their end: those that go again
+	Lasting   int             `json:"lasting,omitempty"` // how many Notices, the last ones, may go away
 }
 
 // TaskStatus is one task's present or last run.
@@ -69,7 +69,7 @@ type TaskStatus struct {
 	SKU      cell.TypeName `json:"sku,omitempty"`
 	Devices  []int32       `json:"devices,omitempty"`
 	Parts    []int32       `json:"parts,omitempty"` // of each device, where leaves are parts
-	Lost     []int32       `json:"lost,omitempty"`  // devices among them that the configuration lacks now: they drain
+	Lost     []int32       `json:"lost,omitempty"`  // of Devices: they drain
 	Host     string        `json:"host,omitempty"`
 	Ports    []int32       `json:"ports,omitempty"`
 	PID      int32         `json:"pid,omitempty"`
@@ -81,51 +81,57 @@ type TaskStatus struct {
 
 // The reasons, from the most to the least final.
 const (
-	NeverFits         Code = "NeverFits"         // no cell of this cluster, empty and healthy, has the shape
+	NeverFits         Code = "NeverFits"         // it would not fit an empty and healthy cluster
 	QuotaExceeded     Code = "QuotaExceeded"     // more than the VC's whole guarantee
 	QuarantinedJob    Code = "Quarantined"       // set aside after an internal error
 	OnHold            Code = "OnHold"            // a user holds it, until it is released
 	HeldUnknown       Code = "HeldUnknown"       // its last attempt is not proven dead
 	UserLimit         Code = "UserLimit"         // its user has all that one user may have in the VC
 	BackOff           Code = "BackOff"           // refused starts or a retry delay, until a time
-	BadHardware       Code = "BadHardware"       // it would fit if what is bad were healthy
-	Draining          Code = "Draining"          // it would fit if tasks had left devices that the configuration lacks
-	WaitingPreemption Code = "WaitingPreemption" // its cells are reserved, victims are leaving
-	HeldBack          Code = "HeldBack"          // it would fit, but its VC's policy keeps it waiting, such as for a limit
-	PriorityAhead     Code = "PriorityAhead"     // it would fit, but jobs before it in the order come first
+	BadHardware       Code = "BadHardware"       // it would fit if bad hardware were healthy
+	Draining          Code = "Draining"          // it would fit if no attempts drained
+	WaitingPreemption Code = "WaitingPreemption" // its cells are reserved, victims are being stopped
+	HeldBack          Code = "HeldBack"          // it would fit, but its policy keeps it waiting
+	PriorityAhead     Code = "PriorityAhead"     // it would fit, but jobs ahead of it come first
 	VCBusy            Code = "VCBusy"            // too few free leaves in its VC
 	ClusterBusy       Code = "ClusterBusy"       // opportunistic: too few free leaves anywhere
-	NotLent           Code = "NotLent"           // opportunistic: it would fit, but on cells of VCs that lend nothing
+	NotLent           Code = "NotLent"           // opportunistic: it would fit if all VCs lent cells
 	Fragmented        Code = "Fragmented"        // enough free leaves, but not in the shape
 	NotYetDecided     Code = "NotYetDecided"     // it fits; the next decision starts it
 )
 
 // VCStatus is a VC's guarantee and use.
 type VCStatus struct {
-	Name          cell.VCName   `json:"name"`
-	Parent        cell.VCName   `json:"parent,omitempty"`   // whose cells it is a part of
-	Children      []cell.VCName `json:"children,omitempty"` // that have a part of its cells; what it is guaranteed is for its own jobs then
-	Policy        string        `json:"policy"`
-	Params        []Param       `json:"params,omitempty"`         // of the policy
-	Failed        *PolicyFailed `json:"failed,omitempty"`         // its own policy, which fifo replaces until a configuration is applied
-	Backfill      string        `json:"backfill,omitempty"`       // none is left out
-	MinRun        Duration      `json:"min_run,omitempty"`        // of an attempt, before its own priority may preempt it
-	Budget        *int32        `json:"budget,omitempty"`         // of preemptions within its priority, when the cluster file has one
-	Moves         int32         `json:"moves_per_hour,omitempty"` // of its gangs, for one that waits
-	SKUs          []VCUse       `json:"skus"`                     // what it is guaranteed and uses, by SKU
-	Guaranteed    int32         `json:"guaranteed"`               // leaves, of whatever SKU, as in what follows
-	Used          int32         `json:"used"`                     // of the guarantee
-	Opportunistic int32         `json:"opportunistic"`            // leaves borrowed
-	Orphaned      int32         `json:"orphaned,omitempty"`       // devices that its jobs still use and the configuration lacks
-	Gone          bool          `json:"gone,omitempty"`           // no longer in the configuration; its jobs are
-	Lent          int32         `json:"lent"`                     // leaves that it does not use, and opportunistic jobs of others have
-	Bad           int32         `json:"bad"`                      // leaves of its bound cells that are bad, or on nodes that are down or suspect; cordoned is not bad
-	Waiting       int32         `json:"waiting"`                  // jobs
-	Active        int32         `json:"active"`
-	Cells         []QuotaUse    `json:"cells"`
+	Name   cell.VCName `json:"name"`
+	Parent cell.VCName `json:"parent,omitempty"` // the VC that it is inside of
+	// Children are the VCs inside it. With any, what it is guaranteed is without theirs.
+	Children []cell.VCName `json:"children,omitempty"`
+	Policy   string        `json:"policy"`
+	Params   []Param       `json:"params,omitempty"` // of the policy
+	// Failed is its own policy, if that failed: fifo serves it until a configuration is applied.
+	Failed   *PolicyFailed `json:"failed,omitempty"`
+	Backfill string        `json:"backfill,omitempty"` // "" is none
+	// MinRun, Budget and Moves are those of VCConfig.
+	MinRun Duration `json:"min_run,omitempty"`
+	Budget *int32   `json:"budget,omitempty"`
+	Moves  int32    `json:"moves_per_hour,omitempty"`
+	SKUs   []VCUse  `json:"skus"` // guarantee and use by SKU
+	// Guaranteed to Bad count leaves of all SKUs.
+	Guaranteed    int32 `json:"guaranteed"`
+	Used          int32 `json:"used"`               // of the guarantee
+	Opportunistic int32 `json:"opportunistic"`      // borrowed by its opportunistic jobs
+	Orphaned      int32 `json:"orphaned,omitempty"` // devices on which its jobs drain
+	Gone          bool  `json:"gone,omitempty"`     // not in the configuration, but has jobs
+	Lent          int32 `json:"lent"`               // lent to opportunistic jobs of other VCs
+	// Bad are leaves of its bound cells that are bad, or on nodes that are down or suspect; those
+	// of cordoned nodes are not bad.
+	Bad     int32      `json:"bad"`
+	Waiting int32      `json:"waiting"` // jobs
+	Active  int32      `json:"active"`  // jobs
+	Cells   []QuotaUse `json:"cells"`
 }
 
-// Use returns what is counted of a SKU, in order of name.
+// Use returns the counts of a SKU. It adds an entry if there is none.
 func (v *VCStatus) Use(c Carry) *VCUse {
 	i, found := slices.BinarySearchFunc(v.SKUs, c.SKU, func(u VCUse,
 		n cell.TypeName) int {
@@ -149,12 +155,12 @@ func (v *VCStatus) Sum() {
 	}
 }
 
-// The kinds of what comes.
+// The kinds of Coming.
 const (
 	ComesStop  = "stop"          // it is being stopped
 	ComesDrain = "drain"         // its node is drained
-	ComesLimit = "time limit"    // it may not run for longer
-	ComesLease = "lease"         // its policy gave it its GPUs for a while
-	ComesFile  = "configuration" // the cluster file
-	ComesBad   = "hardware"      // what it runs on is declared bad, or does not answer
+	ComesLimit = "time limit"    // its time limit is reached
+	ComesLease = "lease"         // its policy's lease of the cells ends
+	ComesFile  = "configuration" // a cluster file ends, or lacks its devices
+	ComesBad   = "hardware"      // its hardware is declared bad, or does not answer
 )

@@ -2,12 +2,13 @@ package model
 
 import "fmt"
 
-// AttemptState is drawn in sched/attempt.go. Its text is what journals and interfaces hold.
+// AttemptState is the state of an attempt or a reservation. Its text is what journals and
+// interfaces hold.
 type AttemptState int8
 
 // Attempt states. A reservation is not an attempt yet.
 const (
-	AttemptReserving AttemptState = 1 + iota // waits for its victims' death
+	AttemptReserving AttemptState = 1 + iota // a promise: it waits for its victims to end
 	AttemptStarting
 	AttemptRunning
 	AttemptSuspended
@@ -55,7 +56,7 @@ const (
 	TaskWaiting TaskState = 1 + iota
 	TaskStarting
 	TaskRunning
-	TaskSuspended // others have their turn on its leaves; never stored
+	TaskSuspended // other gangs have their turn on its leaves; never stored
 	TaskStopping
 	TaskIsUnknown
 	TaskSucceeded
@@ -121,14 +122,14 @@ type EndCause int8
 // The causes of an attempt's end.
 const (
 	EndSucceeded  EndCause = 1 + iota
-	EndFailed              // a completion policy said so
-	EndCompleted           // its job's attempt completed; the rest is stopped
+	EndFailed              // its job's completion policy says so
+	EndCompleted           // its job's attempt completed, so its other gangs are stopped
 	EndPreempted           // no retry counted
 	EndMigrated            // it runs again elsewhere; no retry counted
 	EndResized             // its policy gave its job another size, or paused it; no retry counted
 	EndStopped             // by its user
 	EndTimeLimit           // final
-	EndEarly               // its policy saw that it brings nothing more; final
+	EndEarly               // its policy saw no further use in it; final
 	EndRefused             // a start was refused; no retry counted
 	EndPlatform            // supervisor or node lost; no retry counted
 	EndNeverAlive          // stopped before any task started
@@ -136,8 +137,8 @@ const (
 	EndDrained             // its node is drained; no retry counted
 )
 
-// Resumes reports whether what was told to stop for this cause goes on later, where it
-// was if it keeps checkpoints, without a retry counted.
+// Resumes reports whether an attempt that is stopped for this cause runs again later, from
+// its checkpoint if it has one, without a retry counted.
 func (c EndCause) Resumes() bool {
 	return c == EndPreempted || c == EndMigrated || c == EndResized || c == EndRequeued || c == EndDrained
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// Ordered is a configuration with the quotas and pinned cells of its virtual clusters, which are in
-// order, and all cells in the order of their names: two that differ only in these orders are the
-// same then. It shares what it need not change.
+// Ordered returns a configuration with the quotas, pinned cells and cells in a fixed order, so that
+// two that differ only in that are equal. Its virtual clusters must be in order. The copy shares
+// what it does not change.
 func (c *Config) Ordered() *Config {
 	out := *c
 	out.Cluster.Cells = orderedCells(c.Cluster.Cells)

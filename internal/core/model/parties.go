@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// By says how the gangs of a VC are told apart: by one or several of these.
+// By says how the gangs of a VC are grouped into parties: by one or several of these.
 type By uint8
 
-// What gangs are told apart by.
+// The properties by which gangs are grouped.
 const (
 	ByUser  By = 1 << iota
 	ByQueue    // Hints.Queue
 	ByApp      // Hints.App
-	// ByLength tells apart how long jobs of one gang declare to run, in quarters of
-	// doublings, and only where they name no app. It is for View.Lines alone.
+	// ByLength groups by declared run time, in classes of a quarter of a doubling. Jobs of an
+	// app, or of several gangs, are one class. It is for View.Lines alone.
 	ByLength
-	ByKey // nothing: all are one party, in order of their keys
+	ByKey // all gangs are one party, in order of their keys
 )
 
-// Party is whose gangs are meant. What they are not told apart by is empty.
+// Party is a group of gangs. Properties by which gangs are not grouped are empty.
 type Party struct {
 	Queue string
 	User  Subject
 	App   string
-	// Length is a class of run times, 0 where none is declared; -1 is of jobs of an app
+	// Length is a class of declared run times, 0 if none is declared. It is -1 for jobs of an app
 	// or of several gangs, which belong together however long they run.
 	Length int16
 }
 
-// Party returns whose a job is.
+// Party returns the party of a job.
 func (b By) Party(j *Job) Party {
 	var p Party
 	if b&ByUser != 0 {
@@ -61,18 +61,18 @@ func lengthClass(j *Job) int16 {
 	}
 }
 
-// Compare orders parties by queue, then user, then app.
+// Compare orders parties by queue, user, app and length.
 func (p Party) Compare(o Party) int {
 	return cmp.Or(strings.Compare(p.Queue, o.Queue), strings.Compare(string(p.User), string(o.User)),
 		strings.Compare(p.App, o.App), cmp.Compare(p.Length, o.Length))
 }
 
-// Line is gangs of one party and one shape that wait.
+// Line is the waiting gangs of one party and one shape.
 type Line struct {
 	Party  Party
-	Leaves int32 // that each asks for; 0 where they are of several shapes
+	Leaves int32 // that each asks for; 0 if they are of several shapes
 	Gangs  int   // how many they are
-	// First are the first of them in order of submission; only to read. What may change
-	// while they wait is left out: Delayed, Moved, Note, Progress and Sizes.Now.
+	// First are the first of them in order of submission; only to read. Fields that may change
+	// while they wait are not set: Delayed, Moved, Note, Progress and Sizes.Now.
 	First []GangView
 }

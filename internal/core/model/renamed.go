@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Renamed names virtual clusters that are probably those of another name that are gone: they have
-// the very same cells. The file does not say so, and their jobs would be left behind.
+// Renamed warns of added virtual clusters that have the very cells of a removed one: they were
+// probably renamed. The cluster file does not say so, and their jobs would be left behind.
 func (p *ConfigPlan) Renamed() (texts []string) {
 	for i := range p.VCs {
 		now := &p.VCs[i]
@@ -22,7 +22,7 @@ func (p *ConfigPlan) Renamed() (texts []string) {
 	return texts
 }
 
-// succeeds reports whether one that is added has what one that is removed had.
+// succeeds reports whether an added virtual cluster has the cells that a removed one had.
 func succeeds(added, removed *VCChange) bool {
 	if len(added.Cells)+len(added.Pins) == 0 || len(added.Cells) != len(removed.Cells) ||
 		len(added.Pins) != len(removed.Pins) {

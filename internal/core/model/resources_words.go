@@ -15,7 +15,7 @@ const (
 	hour        = 60 * minute
 )
 
-// FewText lists the first of many names, and says how many more there are.
+// FewText lists the first names, at most so many, and says how many more there are.
 func FewText(names []string, most int) string {
 	if n := len(names) - most; n > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n)
@@ -36,7 +36,7 @@ func SpanText(d int64) string {
 	return fmt.Sprintf("%d h %d min", d/hour, d%hour/minute)
 }
 
-// AtMostText is Span rounded up: to seconds below a minute, else to minutes.
+// AtMostText is SpanText rounded up: to seconds below a minute, else to minutes.
 func AtMostText(d int64) string {
 	switch n := (d + minute - 1) / minute; {
 	case d <= second:

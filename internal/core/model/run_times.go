@@ -4,17 +4,17 @@ import (
 	"strings"
 )
 
-// MeasuredRuns are the run times of jobs that ended well, by user and by what their
-// names begin with.
+// MeasuredRuns are the run times of jobs that succeeded, by user and by the prefix of
+// their names.
 type MeasuredRuns map[nameKey]RunTimes
 
-// nameKey names jobs that are likely to run for the same time.
+// nameKey identifies jobs that likely run for the same time.
 type nameKey struct {
 	user   Subject
 	prefix string
 }
 
-// RunTimes sums up the run times of equal jobs.
+// RunTimes sums up the run times of N like jobs.
 type RunTimes struct {
 	N        int64
 	Sum, Max Duration
@@ -23,13 +23,13 @@ type RunTimes struct {
 // Mean is the mean run time.
 func (r RunTimes) Mean() Duration { return r.Sum / Duration(max(r.N, 1)) }
 
-// Of returns the run times of the jobs of a user whose names begin as this one.
+// Of returns the run times of a user's jobs whose names have the same prefix.
 func (m MeasuredRuns) Of(user Subject, name JobName) (RunTimes, bool) {
 	r, ok := m[nameKey{user, prefix(name)}]
 	return r, ok
 }
 
-// Add counts a job that ended well after it had run so long.
+// Add counts a job that succeeded after a run time.
 func (m MeasuredRuns) Add(user Subject, name JobName, run Duration) {
 	if run <= 0 || run > 1<<50 {
 		return
@@ -39,8 +39,8 @@ func (m MeasuredRuns) Add(user Subject, name JobName, run Duration) {
 	m[key] = RunTimes{r.N + 1, r.Sum + run, max(r.Max, run)}
 }
 
-// prefix is a job's name without what counts its runs: "train-17" and
-// "train-18" are the same work.
+// prefix is a job's name without a number at its end: "train-17" and "train-18" are
+// the same work.
 func prefix(n JobName) string {
 	if p := strings.TrimRight(string(n), "0123456789-_.~"); p != "" {
 		return p

@@ -35,7 +35,7 @@ func (d *ModelPair) skus() []SKUChange {
 	return out
 }
 
-// skuFields compares what a leaf type carries, and what its tasks get.
+// skuFields compares the fields of a SKU in the cluster file.
 func skuFields(was, is *cell.SKU) (out []RuleChange) {
 	add := func(key, before, after string) {
 		if before != after {
@@ -88,7 +88,7 @@ func sizeText(mib int64) string {
 
 func plainText(n int64) string { return fmt.Sprint(n) }
 
-// limitText writes a limit of each process; "" is that of the runtime.
+// limitText writes a limit of each process; "" means the runtime's.
 func limitText(n int64, text func(int64) string) string {
 	switch n {
 	case 0:
@@ -99,8 +99,8 @@ func limitText(n int64, text func(int64) string) string {
 	return text(n)
 }
 
-// skuSentences says the changes of leaf types; those in which the same changes share a line, as
-// where limits of the whole cluster do.
+// skuSentences are the changes of SKUs in words. SKUs with the same change of a field share a line,
+// as when limits of the whole cluster change.
 func skuSentences(skus []SKUChange) (out []string) {
 	said := map[RuleChange]bool{}
 	for _, k := range skus {

@@ -20,16 +20,16 @@ func StorageVariable(name string) string {
 // Storage is one entry of "storages" in the cluster file.
 type Storage struct {
 	Name string `json:"name"`
-	// Folder is an absolute path, the same on each node; with a claim a path in it, "" for all of
-	// it.
+	// Folder is an absolute path, the same on each node. With a Claim it is a path in that, "" for
+	// all of it.
 	Folder string `json:"folder"`
 	// Claim is the name of a PersistentVolumeClaim, on Kubernetes alone.
 	Claim string `json:"claim,omitempty"`
 	// ReadOnly storages cannot be written by a container.
 	ReadOnly bool `json:"read_only,omitempty"`
-	// PerUser gives each user a folder of its own in it, named as the user, and no other.
+	// PerUser gives each user access only to a folder in it that is named as the user.
 	PerUser bool `json:"per_user,omitempty"`
-	// VCs may use it, with those inside of them; none is all.
+	// VCs may use it, and the VCs inside them; none is all.
 	VCs []cell.VCName `json:"vcs,omitempty"`
 }
 
@@ -46,8 +46,8 @@ func UserFolder(user string) (string, error) {
 	return user, nil
 }
 
-// CheckStorages refuses storages that are not of the kind that a server can give its tasks: claims
-// on Kubernetes, folders elsewhere.
+// CheckStorages refuses storages that a server cannot give its tasks: with claims, on Kubernetes,
+// folders, and elsewhere claims.
 func CheckStorages(list []Storage, claims bool) error {
 	for _, s := range list {
 		switch {
@@ -69,7 +69,7 @@ func FindStorage(list []Storage, name string) (Storage, bool) {
 	return list[i], true
 }
 
-// VCsWithin returns a virtual cluster and those that it is inside of, the inner ones first.
+// VCsWithin returns a virtual cluster and those around it, the inner ones first.
 func VCsWithin(all []cell.VCSpec, name cell.VCName) (vcs []cell.VCName) {
 	for {
 		i := slices.IndexFunc(all, func(v cell.VCSpec) bool { return v.Name == name })
@@ -80,13 +80,13 @@ func VCsWithin(all []cell.VCSpec, name cell.VCName) (vcs []cell.VCName) {
 	}
 }
 
-// For says whether jobs of a virtual cluster may use it; vcs are that one and those that it is
-// inside of.
+// For reports whether jobs of a virtual cluster may use it; vcs are VCsWithin of that one.
 func (s *Storage) For(vcs []cell.VCName) bool {
 	return len(s.VCs) == 0 || slices.ContainsFunc(vcs, func(vc cell.VCName) bool { return slices.Contains(s.VCs, vc) })
 }
 
-// StorageNames are the names of those that jobs of a virtual cluster may use.
+// StorageNames returns the names of the storages that jobs of a virtual cluster may use; vcs are
+// VCsWithin of that one.
 func StorageNames(list []Storage, vcs []cell.VCName) (names []string) {
 	for i := range list {
 		if list[i].For(vcs) {
@@ -121,7 +121,8 @@ func (s *Storage) String() string {
 	return text
 }
 
-// StorageChanges says in words what is another one, a line each; both lists are in order of name.
+// StorageChanges are the differences between two lists in words, a line each. Both lists are in
+// order of name.
 func StorageChanges(was, is []Storage) (lines []string) {
 	for i := range was {
 		if _, ok := FindStorage(is, was[i].Name); !ok {

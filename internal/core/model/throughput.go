@@ -12,8 +12,8 @@ const (
 	MaxRate        = int64(1) << 50
 )
 
-// CheckThroughputs says what is wrong with a table of throughputs, of which none is on more GPUs
-// than most.
+// CheckThroughputs returns what is wrong with a table of throughputs, nil for nothing. most is the
+// largest number of GPUs of an entry.
 func CheckThroughputs(list []Throughput, most int32) error {
 	if len(list) > MaxThroughputs {
 		return fmt.Errorf("the table of throughputs has %d entries, more than %d", len(list), MaxThroughputs)
@@ -30,7 +30,7 @@ func CheckThroughputs(list []Throughput, most int32) error {
 	return nil
 }
 
-// Speeds returns the part of a table that is about a model, or else about any.
+// Speeds returns the entries of a table for a model, or else those for AnyModel.
 func Speeds(list []Throughput, model string) []Throughput {
 	for _, model := range [2]string{model, AnyModel} {
 		byModel := func(t Throughput, m string) int { return strings.Compare(t.Model, m) }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// throughputs compares two tables of speeds, which are both in order.
+// throughputs compares the tables of throughputs, which are both in order.
 func (d *ModelPair) throughputs() []ThroughputChange {
 	out := []ThroughputChange{}
 	was, is := d.Before.Throughputs, d.After.Throughputs
@@ -31,7 +31,7 @@ func (d *ModelPair) throughputs() []ThroughputChange {
 	return out
 }
 
-// throughputSentences says the changes of speeds: a line for each model, up to a number.
+// throughputSentences are the changes of throughputs in words: a line for each model, for up to 20.
 func throughputSentences(list []ThroughputChange) (out []string) {
 	const most = 20
 	models := 0

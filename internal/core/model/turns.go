@@ -8,11 +8,11 @@ import (
 // forever is the end of time.
 const forever = Time(1<<63 - 1)
 
-// Rotation says what runs when on leaves that several attempts share: in the round
-// (now - Epoch) / Quantum the attempts of the turn with that number, modulo the number
-// of turns, run, and all others are suspended. With one turn all run at once: they
-// are packed. What carries it out goes by the clock alone, so a server that is dead
-// freezes none, and all tasks of a gang switch together.
+// Rotation says which attempts run when on leaves that several share. Round r is
+// (now - Epoch) / Quantum. The attempts of turn r modulo the number of turns run, and the
+// others are suspended. With one turn all run at once: they are packed. Executors follow
+// it by the clock alone, so a dead server leaves none suspended for ever, and all tasks of
+// a gang switch together.
 type Rotation struct {
 	Turns   [][]AttemptID `json:"turns"`
 	Quantum Duration      `json:"quantum,omitempty"` // more than 0 with several turns
@@ -55,7 +55,7 @@ func (r *Rotation) Turn(id AttemptID) int {
 }
 
 // Runs reports whether an attempt has its turn at an instant. Before the epoch it is
-// as at the epoch; what stands in no turn never runs.
+// as at the epoch. An attempt in no turn never runs.
 func (r *Rotation) Runs(id AttemptID, at Time) bool {
 	k := r.Turn(id)
 	if k < 0 || len(r.Turns) == 1 {
@@ -84,7 +84,8 @@ func (r *Rotation) Change(after Time) Time {
 	return after.Add(r.Quantum - Duration(after-r.Epoch)%r.Quantum)
 }
 
-// had is how long an attempt of turn k ran since the epoch; negative before it.
+// had is how long an attempt of turn k ran from the epoch to an instant. Before the epoch it is
+// negative for turn 0, and 0 for others.
 func (r *Rotation) had(k int, at Time) Duration {
 	d := Duration(at - r.Epoch)
 	switch {
@@ -126,8 +127,8 @@ func (r *Rotation) Suspensions(id AttemptID, from, to Time) int64 {
 	return ended(to) - ended(from)
 }
 
-// After returns when an attempt has had its turn for so long since an instant; the end
-// of time when it never will.
+// After returns when an attempt will have run for d since an instant; forever if it never
+// will.
 func (r *Rotation) After(id AttemptID, from Time, d Duration) Time {
 	k := r.Turn(id)
 	if k < 0 {

@@ -4,13 +4,13 @@ import (
 	"fmt"
 )
 
-// Version names the decision code. Journal entries of another version are replayed but not decided
-// again by `journal verify`. 42: a task whose program was not found, in the words of any shell, is
-// not tried again (internal/core/exit).
+// Version is that of the deciding code. `journal verify` replays journal entries of other versions,
+// but does not decide them again. 42: a task whose program was not found, in the words of any
+// shell, is not retried (internal/core/exit).
 const Version = "42"
 
-// Blame is the value of a panic inside Decide when it is known which job was being decided on: a
-// bug of ours, which the engine answers by setting the job aside (Quarantined).
+// Blame is the value of a panic inside Decide that names the job that was being decided on. The
+// panic is a bug of the core; the engine sets the job aside (Quarantined).
 type Blame struct {
 	Job   JobID
 	Value any // of the original panic
