@@ -55,7 +55,7 @@ type JobStatus struct {
 	Attempts  []AttemptStatus `json:"attempts"`       // live ones and the last ended of each gang
 	Held      *HoldStatus     `json:"held,omitempty"` // a user keeps it from starting
 	Notices   []string        `json:"notices,omitempty"`
-	Lasting   int             `json:"lasting,omitempty"` // how many Notices, the last ones, may go away
+	Lasting   int             `json:"lasting,omitempty"` // the last Notices, which may go away
 }
 
 // TaskStatus is one task's present or last run.
