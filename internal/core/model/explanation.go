@@ -14,7 +14,7 @@ type Explanation struct {
 	VC       cell.VCName  `json:"vc"`
 	Phase    Phase        `json:"phase"`
 	Position int32        `json:"position,omitempty"` // in its VC's run order, from 1
-	Order    string       `json:"order,omitempty"`    // what Position means if jobs behind may start first
+	Order    string       `json:"order,omitempty"`    // what Position means, if not run order
 	Waiting  int32        `json:"waiting,omitempty"`  // how many jobs wait in its VC
 	Borrower bool         `json:"borrower,omitempty"` // it is opportunistic
 	Gangs    []GangReason `json:"gangs"`              // gangs that do not run
