@@ -19,9 +19,9 @@ import (
 // jobs hold the lease that begins; they keep their cells until it ends. Best effort
 // takes the rest, the shortest remaining service first.
 //
-// What it remembers are notes: of a job what it was promised and which leases it is
-// to have, of the VC for which lease the last plan was made. Only a job that is one
-// gang can be guaranteed. A lower priority is planned as if it had the VC for itself.
+// State is kept in notes: the note of a job says what it was promised and which leases it is to
+// have, that of the VC for which lease the last plan was made. Only a job of one gang, or an
+// elastic one, can be guaranteed. Each priority is planned as if it had the VC for itself.
 type chronus struct {
 	// lease=1200 and slot=300 seconds, as in the authors' artifact.
 	lease, slot model.Duration
@@ -37,10 +37,10 @@ type chronus struct {
 	reward string
 	// rules=ours or published: see leases.Rules.
 	rules leases.Rules
-	// quantum=60 seconds that best effort runs before other best effort, or a profile, may
-	// stop it. Who holds a lease does not wait for that.
+	// quantum=60 seconds: so long a best-effort gang runs before another best-effort gang, or a
+	// profile, may preempt it. A lease holder does not wait for that.
 	quantum model.Duration
-	// spared is that or the VC's minimum run time, the longer of both.
+	// spared is the longer of quantum and the VC's minimum run time.
 	spared model.Duration
 	// profiler=off, or a share of the VC where jobs run first: see profile.go.
 	profiler
@@ -69,16 +69,18 @@ func newChronus(a *args) *chronus {
 // Quantum implements model.Sparing.
 func (c *chronus) Quantum() model.Duration { return c.quantum }
 
-// ripeFor is how late a look may come that is due when somebody has run for long enough.
+// ripeFor is for how long the end of a gang's spared time counts as just past: a look may come
+// so late.
 const ripeFor = model.Second
 
-// The classes in which gangs wait; within one the second number decides.
+// The classes in which gangs wait, by model.Key.Rank. Three of them are the base to which a
+// time or a service is added.
 const (
 	rankUndecided = math.MinInt64     // waits for a slot boundary, or for the profiler
 	rankHolder    = math.MinInt64 + 1 // holds the lease
-	rankEffort    = 0                 // and more: remaining service of best effort
-	rankPromised  = 1 << 60           // and more: when it must start at the latest
-	rankLate      = 1 << 61           // and more: the demoted whose deadlines have passed
+	rankEffort    = 0                 // plus the remaining service: best effort
+	rankPromised  = 1 << 60           // plus the latest start: guaranteed, but holds no lease now
+	rankLate      = 1 << 61           // plus the remaining service: demoted, can meet no deadline
 	maxWithin     = 1<<60 - 1
 )
 
@@ -121,7 +123,8 @@ func (c *chronus) withStarts(f *forecast, t int64) int64 {
 	return plus(t, scale(t, int64(start), int64(c.lease)))
 }
 
-// left is what a forecast leaves to run; at least 1.
+// left is the estimate less what the gang ran, at least 1 microsecond; unknown without a run
+// time.
 func (c *chronus) left(g *model.GangView, f *forecast) int64 {
 	e := c.estimate(f)
 	if e == unknown {
@@ -130,13 +133,13 @@ func (c *chronus) left(g *model.GangView, f *forecast) int64 {
 	return max(e-f.ran(g), 1)
 }
 
-// remains is left where the gang is meant to run.
+// remains is left for the place where the gang is meant to run.
 func (c *chronus) remains(g *model.GangView) int64 {
 	f := c.forecast(g)
 	return c.left(g, &f)
 }
 
-// service is what remains in GPU-microseconds.
+// service is the remaining service in GPU-microseconds.
 func (c *chronus) service(g *model.GangView) int64 {
 	f := c.forecast(g)
 	return times(c.left(g, &f), f.at.gpus)
@@ -148,7 +151,8 @@ func (c *chronus) latestStart(g *model.GangView) int64 {
 	return max(int64(g.Submitted.Add(d[len(d)-1].After))-c.remains(g), 0)
 }
 
-// late is the key of a demoted gang that can meet no deadline any more.
+// late is the key of a demoted gang that can meet no deadline any more; false for all other
+// gangs.
 func (c *chronus) late(g *model.GangView, now model.Time) (model.Key, bool) {
 	if !hasDeadline(g) || readRecord(g.Note).kind != demoted || c.latestStart(g) >= int64(now) {
 		return model.Key{}, false
@@ -162,19 +166,19 @@ type look struct {
 	v     model.View
 	yield func(model.Wish) bool
 	now   model.Time
-	n     int64 // the lease in which it is
+	n     int64 // number of the current lease, from 1970
 	types []model.Pool
 	pools []leaseRoom
-	all   []*planned // with boundary or admission: who is guaranteed
-	force []model.GangView
-	// forces is that those are known who are to be forced in.
+	all   []*planned       // the guaranteed gangs, as gather found them
+	force []model.GangView // demoted gangs that can end within the lease
+	// forces says that gather has filled force.
 	forces bool
-	ended  []model.GangView // whose profile has ended
+	ended  []model.GangView // with deadlines to judge, since their profile just ended
 	pool   pool
-	run    []model.Ranked // those who may have to leave, the worst first
-	held   []standing     // those who may have to for a holder that needs larger parts of nodes
-	stops  bool           // whether anybody may
-	// elastic is that there are jobs of several sizes.
+	run    []model.Ranked // running gangs without a lease, which may be preempted, the worst first
+	held   []standing     // gangs that only a lease holder may preempt, the first to go first
+	stops  bool           // best effort preempts now: a lease began, or ripens
+	// elastic says that the VC has jobs of several sizes.
 	elastic bool
 }
 
@@ -192,7 +196,7 @@ func (c *chronus) Rank(v model.View) iter.Seq[model.Wish] {
 		if !l.follow() || !l.depart() {
 			return
 		}
-		boundary := leaseOf(v.Note(0), prio) != l.n // a new length of leases counts them anew
+		boundary := leaseOf(v.Note(0), prio) != l.n // another lease length numbers the leases anew
 		if boundary && !l.plan() {
 			return
 		}
@@ -204,7 +208,7 @@ func (c *chronus) Rank(v model.View) iter.Seq[model.Wish] {
 			return
 		}
 		slot := l.now - l.now%model.Time(l.slot)
-		if len(due) == 0 && !boundary && l.ripens(slot) { // else they are known
+		if len(due) == 0 && !boundary && l.ripens(slot) { // else plan or admit gathered them
 			l.gather(l.now)
 		}
 		l.stops = boundary || l.ripens(model.Time(l.n*int64(l.lease)))
@@ -217,8 +221,9 @@ func (c *chronus) Rank(v model.View) iter.Seq[model.Wish] {
 	}
 }
 
-// ripens reports whether somebody just ceased to be spared who was when a lease, or slot, began:
-// then is made good what was refused there. Who came later was not in the way.
+// ripens reports whether a gang that was spared when a lease or a slot began has just ceased to
+// be: what was refused then for its sake is tried again. A gang that started after that moment
+// refused nothing.
 func (l *look) ripens(began model.Time) bool {
 	if l.now <= began || l.now >= began.Add(l.spared+ripeFor) {
 		return false
@@ -232,18 +237,18 @@ func (l *look) ripens(began model.Time) bool {
 	return false
 }
 
-// Firm implements model.Firm: a lease is of a size.
+// Firm implements model.Firm: all members of a job hold its lease together.
 func (c *chronus) Firm() {}
 
-// Stays implements model.Anchorer: nobody loses time of its lease, or of its profile, for somebody
-// else that waits.
+// Stays implements model.Anchorer: no gang is moved for another during its lease or its
+// profile.
 func (c *chronus) Stays(g *model.GangView) bool {
 	k := readRecord(g.Note).kind
 	return k == holds || k == profiles
 }
 
-// due returns those whose deadlines are to be judged, in order of submission: they were there at
-// the last slot boundary.
+// due returns the gangs whose deadlines are to be judged, in order of submission: those
+// submitted by the last slot boundary.
 func (l *look) due() []model.GangView {
 	var due []model.GangView
 	slot := int64(l.now) / int64(l.slot) * int64(l.slot)
@@ -262,7 +267,7 @@ func (l *look) due() []model.GangView {
 	return due
 }
 
-// keyNow is the place of a gang that holds now.
+// keyNow is the key of a gang as of now, late or not.
 func (l *look) keyNow(g *model.GangView) model.Key {
 	if moved, late := l.late(g, l.now); late {
 		return moved
@@ -270,9 +275,10 @@ func (l *look) keyNow(g *model.GangView) model.Key {
 	return l.Key(g)
 }
 
-// placeNow is the place of a gang that runs, or was promised cells. Who may be forced in has it by
-// its service, late or not: else another that is forced in would take its cells, and it the
-// other's. Who outran its estimate may need any time.
+// placeNow is the key that decides whether a gang that runs, or was promised cells, may be
+// preempted. A demoted gang that can end within the lease keeps the rank of its service even
+// when late: else two such gangs would take each other's cells in turn. A gang that outran its
+// estimate is not spared so: how long it still takes is not known.
 func (l *look) placeNow(g *model.GangView) model.Key {
 	if r := readRecord(g.Note); l.forces && r.kind == demoted && l.endsWithin(g, &r) && (g.Started == 0 || l.remains(g) > 1) {
 		return l.Key(g)
@@ -286,8 +292,8 @@ func (l *look) endsWithin(g *model.GangView, r *record) bool {
 	return l.left(g, &f) <= int64(l.lease)-int64(l.now)%int64(l.lease)
 }
 
-// overRank lets a gang of a rank take the place of those behind it, whether they run or were
-// only promised cells: else these would start, and leave at the next look.
+// overRank lets a wish preempt the gangs of a worse rank, those that run and those only
+// promised cells: the latter would otherwise start, and be preempted at the next look.
 func (l *look) overRank(w *model.Wish, rank int64) {
 	w.Over = behind(slices.Values(l.run), rank)
 	w.Passes = func(ref model.GangRef) bool {
@@ -296,7 +302,8 @@ func (l *look) overRank(w *model.Wish, rank int64) {
 	}
 }
 
-// follow sums up what guaranteed gangs did that have fewer or more members than they had.
+// follow notes what guaranteed elastic gangs did so far when their number of members changed.
+// It reports whether to go on.
 func (l *look) follow() bool {
 	if !l.elastic {
 		return true
@@ -318,8 +325,8 @@ func (l *look) follow() bool {
 	return true
 }
 
-// forced serves demoted jobs that can end within the lease, the least service first.
-// They too make room for themselves.
+// forced serves demoted gangs that can end within the lease, the least service first. They
+// preempt, too. It reports whether to go on.
 func (l *look) forced() bool {
 	slices.SortStableFunc(l.force, func(a, b model.GangView) int { return cmp.Compare(l.service(&a), l.service(&b)) })
 	for i := range l.force {
@@ -332,9 +339,10 @@ func (l *look) forced() bool {
 	return true
 }
 
-// rest fills what is left. At a boundary the worse make room for the better.
+// rest serves all other gangs with what is left. With stops set, better ranks preempt worse
+// ones.
 func (l *look) rest() {
-	from, room := int64(rankHolder+1), int64(0) // which those behind hold
+	from, room := int64(rankHolder+1), int64(0) // room: GPUs of running gangs of a worse rank
 	if l.stops && len(l.run) > 0 {
 		from = l.run[0].Key.Rank
 		for _, r := range l.run {
@@ -351,10 +359,11 @@ func (l *look) rest() {
 		}
 		w, needs := l.ahead(r)
 		free := l.v.Free()
-		if needs-max(room-gone, 0) > free { // which may be endless
+		if needs-max(room-gone, 0) > free { // free stands alone, as it may be the largest number
 			continue
 		}
-		if r.Key.Rank >= rankPromised && r.Key.Rank < rankLate { // perhaps of a type that the VC has no more
+		// the VC may have lost the type of its leases
+		if r.Key.Rank >= rankPromised && r.Key.Rank < rankLate {
 			g := l.v.Gang(r.Ref)
 			w = l.wish(&g)
 		}
@@ -375,12 +384,12 @@ func (l *look) ahead(r model.Ranked) (model.Wish, int64) {
 	if r.Key.Rank < rankPromised || r.Key.Rank >= rankLate || len(l.types) == 1 && !l.elastic {
 		return model.Wish{Gang: r.Ref}, int64(r.Leaves)
 	}
-	g := l.v.Gang(r.Ref) // where it was planned, and with what size, else nowhere
+	g := l.v.Gang(r.Ref) // only on the type, and with the size, that it was planned for
 	f := l.forecast(&g)
 	return l.wish(&g), int64(max(f.at.gpus, r.Leaves))
 }
 
-// ordered yields who waits in the order that holds now.
+// ordered yields the waiting gangs in order, best effort that became late last.
 func (l *look) ordered(from int64) iter.Seq[model.Ranked] {
 	o := &order{late: func(v model.View, r model.Ranked) (model.Key, bool) {
 		if r.Key.Rank <= rankHolder || r.Key.Rank >= rankPromised {
@@ -392,9 +401,9 @@ func (l *look) ordered(from int64) iter.Seq[model.Ranked] {
 	return o.waiting(l.v, from)
 }
 
-// Tune implements model.Tuner: where nobody waits profiles of elastic jobs end all the same, and
-// these get the sizes of their leases; who is to move from where he was measured does. Where
-// somebody waits, Rank saw to it.
+// Tune implements model.Tuner. While no gang waits, profiles of elastic jobs still end, these
+// jobs get the sizes of their leases, and a gang with leases of another type leaves the one
+// that it was measured on. While a gang waits, Rank does this.
 func (c *chronus) Tune(v model.View) iter.Seq[model.Wish] {
 	return func(yield func(model.Wish) bool) {
 		switch {
@@ -428,9 +437,9 @@ func runsElastic(v model.View) bool {
 	return false
 }
 
-// NextChange implements model.Timed: the next slot boundary while somebody waits to be
-// judged, else the next lease, or the end of a profile before that. Where nobody waits that
-// only matters to elastic jobs.
+// NextChange implements model.Timed: the next slot boundary while a gang waits to be judged,
+// else the next lease, or the end of a profile before that. While no gang waits that only
+// matters to elastic jobs.
 func (c *chronus) NextChange(v model.View) model.Time {
 	step, waits := c.lease, 0
 	for r := range v.Ordered(math.MaxInt64) {
@@ -446,7 +455,8 @@ func (c *chronus) NextChange(v model.View) model.Time {
 	}
 	next := model.Time((int64(v.Now())/int64(step) + 1) * int64(step))
 	if waits > 1 && v.Free() > 0 && v.Backfills() && int64(v.Now())%int64(step) == 0 {
-		next = v.Now() + 1 // who was forced in held up others if nothing could be booked for him
+		// a forced gang for which nothing could be booked held up the others: look again
+		next = v.Now() + 1
 	}
 	if at := c.change(v); at > 0 && at < next {
 		next = at
@@ -454,8 +464,9 @@ func (c *chronus) NextChange(v model.View) model.Time {
 	return next
 }
 
-// Restrains implements model.Restrainer: who is to be judged waits for the slot, who is to
-// be measured for room in the pool.
+// Restrains implements model.Restrainer: a guaranteed gang may wait for the size or type of its
+// leases, one to be judged waits for the slot, and one to be measured for room in the
+// profiler's pool.
 func (c *chronus) Restrains(v model.View, ref model.GangRef) (string, model.Time) {
 	g := v.Gang(ref)
 	r := readRecord(g.Note)

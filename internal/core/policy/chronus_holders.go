@@ -11,26 +11,27 @@ import (
 	"github.com/combsched/comb/internal/core/policy/leases"
 )
 
-// Who holds a lease finds its cells, though a plan only counts. Each task of a holder is a
-// piece: the part of a node (leases.Part) that holds the largest task of its gang, and a plan
-// counts at least all pieces. Each part divides the next. A holder that finds no room makes
-// everybody leave who holds no lease, and then holders of smaller pieces. So it finds room for
+// A lease holder always finds its cells, though a plan only counts. Each task of a holder is a
+// piece: the part of a node (leases.Part) that holds the largest task of its gang. A plan
+// counts at least all pieces, and each part divides the next. A holder that finds no room
+// preempts all gangs without a lease, and then holders of smaller pieces. That makes room for
 // its pieces of q GPUs: every node is made of parts of q; a holder of pieces as large or larger
-// takes of a node no more of these than it is counted with, wherever its tasks stand, and the
-// plan says that enough are left. Nobody has to stand close together for that, and nobody
-// leaves for its equal, so that there is no circle. Who left is served in its turn, from the
-// largest pieces down. The proof asks that nobody else keeps cells: what that takes is said
-// in docs/policies.md.
+// takes no more of these of a node than it is counted with, wherever its tasks stand; and the
+// plan says that enough are left. No gang has to be placed close together for that. None is
+// preempted for its equal, so there is no cycle. Preempted holders are served in their turn,
+// from the largest pieces down. The proof asks that no other gang keeps cells: what that takes
+// is said in docs/policies.md.
 //
-// The paper stops everybody when a lease begins, and places all holders anew, the largest
-// first; a start in each lease is part of every estimate, so nobody who leaves loses by it.
+// The paper stops all jobs when a lease begins, and places all holders anew, the largest first.
+// A start in each lease is part of every estimate, so no preempted holder loses by it.
 
-// standing is a gang that runs, and the pieces that it stands on; 0 of one that holds no lease.
+// standing is a gang that runs, with the size of its pieces in GPUs; 0 of one that holds no
+// lease.
 type standing struct {
 	ref   model.GangRef
 	sku   cell.TypeName
 	piece int
-	keeps bool // it would lose work
+	keeps bool // without a checkpoint it would lose its work
 	order int64
 }
 
@@ -46,7 +47,8 @@ func largestTask(g *model.GangView) int32 {
 	return most
 }
 
-// piece is the part of a node with which each task of a gang counts.
+// piece is how many GPUs each task of a gang counts as: a part of a node of its room. 0 is no
+// room.
 func (l *look) piece(g *model.GangView, r *record) int {
 	i := l.poolOf(g, r.sku)
 	if i < 0 {
@@ -55,8 +57,9 @@ func (l *look) piece(g *model.GangView, r *record) int {
 	return leases.Part(int(largestTask(g)), int(l.pools[i].part))
 }
 
-// findRunning lists who may have to leave: for anybody all that hold no lease, and for holders
-// also those that are measured, or not judged, and holders of smaller pieces.
+// findRunning fills run with the running gangs that hold no lease, and held with those that
+// only a lease holder may preempt: gangs that are measured or not judged yet, and holders of
+// smaller pieces.
 func (l *look) findRunning() {
 	l.run, l.held = l.run[:0], l.held[:0]
 	for g := range l.v.Running() {
@@ -98,9 +101,9 @@ type lacking struct {
 	gpus  int32
 }
 
-// holders serves those who hold the lease and lack cells, or members: all others make room,
-// and those with smaller pieces. It comes before all else that starts anybody, since who
-// starts is not stopped again at once.
+// holders serves the gangs that hold the lease and lack cells, or members. They preempt all
+// gangs without a lease, and holders of smaller pieces. They come before everything else that
+// starts gangs, since a gang that has just started is spared. It reports whether to go on.
 func (l *look) holders() bool {
 	all := l.lacking()
 	if len(all) == 0 {
@@ -115,7 +118,7 @@ func (l *look) holders() bool {
 	return true
 }
 
-// lacking lists them, the largest pieces first: those that wait, and of several sizes those that
+// lacking lists these gangs, the largest pieces first: those that wait, and elastic ones that
 // were promised cells or have fewer members than their leases are for.
 func (l *look) lacking() []lacking {
 	var out []lacking
@@ -153,8 +156,8 @@ func (l *look) lacking() []lacking {
 	return slices.CompactFunc(out, func(a, b lacking) bool { return a.g.Ref == b.g.Ref })
 }
 
-// serve wishes for the cells of a holder and, when it has them, for those of its members: they
-// are all part of its lease.
+// serve wishes for the cells of a holder and, when it has them, for those of its other members:
+// they are all part of its lease. It reports whether to go on.
 func (l *look) serve(h *lacking) bool {
 	w := l.wish(&h.g)
 	w.Over, w.Passes, w.Due = l.behindHolder(h), func(ref model.GangRef) bool { return l.before(h, ref) }, true
@@ -180,7 +183,7 @@ func (l *look) serve(h *lacking) bool {
 	return true
 }
 
-// behindHolder yields those who may have to leave for a holder, the first to go first.
+// behindHolder yields the gangs that a holder may preempt, the first to go first.
 func (l *look) behindHolder(h *lacking) iter.Seq[model.GangRef] {
 	return func(yield func(model.GangRef) bool) {
 		for ref := range behind(slices.Values(l.run), rankUndecided) {

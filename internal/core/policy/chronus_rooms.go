@@ -7,19 +7,19 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Where plans know that what they count is there.
+// What plans may count on: GPUs that are there for any gang planned on them.
 
-// leaseRoom is what plans count of a type: equal parts of nodes, so that what is counted is there.
-// A VC's cells that are smaller than its largest within a node count for nothing, and each
-// pinned cell is a room of its own.
+// leaseRoom is what plans count of a type: equal parts of nodes, so that a gang planned in it
+// finds cells. A VC's cells that are smaller than its largest within a node count for nothing,
+// and each pinned cell is a room of its own.
 type leaseRoom struct {
-	model.Pool // with the leaves of the room
-	part       int32
-	pinned     cell.PinnedID
-	kind       int // the number of its type
+	model.Pool               // with the leaves of the room
+	part       int32         // GPUs of each part
+	pinned     cell.PinnedID // "" is not pinned
+	kind       int           // index of its type in look.types
 }
 
-// leaseRooms are those of a VC.
+// leaseRooms are the rooms of a VC's types.
 func leaseRooms(pools []model.Pool) []leaseRoom {
 	var out []leaseRoom
 	for kind, p := range pools {
@@ -36,9 +36,9 @@ func leaseRooms(pools []model.Pool) []leaseRoom {
 	return out
 }
 
-// poolOf is the number of the room of a type that a gang can be planned in, -1 where there is
-// none: where its tasks are larger than the parts, or its job names nodes, which a VC is
-// guaranteed none of, nothing says that it finds a place.
+// poolOf is the index of the room of a type in which a gang can be planned, -1 for none. A gang
+// with tasks larger than the parts cannot be planned, nor one whose job names nodes: a VC is
+// guaranteed cells, but none of these nodes.
 func (l *look) poolOf(g *model.GangView, sku cell.TypeName) int {
 	at := l.roomOf(g, sku)
 	if at >= 0 && (largestTask(g) > l.pools[at].part || g.Choosy) {
@@ -47,7 +47,7 @@ func (l *look) poolOf(g *model.GangView, sku cell.TypeName) int {
 	return at
 }
 
-// roomOf is the room of a type whose cells a gang uses, -1 where there is none.
+// roomOf is the index of the room of a type whose cells a gang uses, -1 where there is none.
 func (l *look) roomOf(g *model.GangView, sku cell.TypeName) int {
 	pinned, one := pinOf(g)
 	if !one {

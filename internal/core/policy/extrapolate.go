@@ -28,12 +28,12 @@ import (
 //	takes forever on 4 a100: by the rate to 6000s on 2 v100 (measured), by the throughputs of
 //	its model
 //
-// What it ran elsewhere, or with fewer members, counts as much as it did there, which the note sums
-// up whenever that changes:
+// What a job ran elsewhere, or with fewer members, counts for the work that it did there. The
+// note sums it up whenever that changes:
 //
 //	did 30s of that by 120s, then on 4 GPUs
 
-// place is so many GPUs of a type; of the type "" they are any.
+// place is a number of GPUs of a type; "" is any type.
 type place struct {
 	gpus int32
 	sku  cell.TypeName
@@ -67,19 +67,19 @@ func countGPUs(n int32) string {
 	return fmt.Sprintf("%d GPUs", n)
 }
 
-// forecast is how long a gang takes at a place in all.
+// forecast is how long a gang takes in all at a place.
 type forecast struct {
 	at    place
-	takes int64 // 0 or unknown where that is not known
+	takes int64 // 0 where nothing was extrapolated, unknown where it is not known
 	why   []byte
-	// When it had run for by, that counted as did there; since then it is on so many GPUs, 0
-	// where it is as it is meant to be.
+	// The first by of its run time count as did at this place. Since then it runs on on GPUs; 0
+	// is as many as the place has.
 	did, by int64
 	on      int32
 }
 
-// factor is how many times as long a gang takes at one place as at another, as a fraction,
-// and whether the offline model says so.
+// factor is the ratio of a gang's run times at to and at from, as a fraction; known says that
+// it is the offline model's, not taken to be linear in GPUs.
 func factor(g *model.GangView, to, from place) (num, den int64, known bool) {
 	a, b := perf.On(g.Speeds, from.sku, from.gpus), perf.On(g.Speeds, to.sku, to.gpus)
 	if a > 0 && b > 0 {
@@ -88,7 +88,7 @@ func factor(g *model.GangView, to, from place) (num, den int64, known bool) {
 	return int64(from.gpus), int64(max(to.gpus, 1)), false
 }
 
-// wholeSeconds rounds up, so that a note says all.
+// wholeSeconds rounds a time up to what a note can say.
 func wholeSeconds(t int64) int64 {
 	if t == unknown {
 		return unknown
@@ -97,7 +97,8 @@ func wholeSeconds(t int64) int64 {
 	return min((t-1)/second+1, math.MaxInt64/second) * second
 }
 
-// basis is what is known of a gang's run time, where, and how.
+// basis is what is known of a gang's run time: for which place, how long, and whether it was
+// measured or declared.
 func (p profiler) basis(g *model.GangView) (at place, takes int64, how string) {
 	r := readRecord(g.Note)
 	return p.basisOf(g, &r)
@@ -214,11 +215,11 @@ func (p profiler) forecastOf(g *model.GangView, r *record) forecast {
 	return forecast{at: place{gpus: usualGPUs(g)}, takes: takes}
 }
 
-// ran is how long a gang ran, as if all of it had been where the forecast is for. Summed up it is
-// rounded up, since who was promised leases must not need more of them for that.
+// ran is how long a gang ran, converted to the place of the forecast. follow rounds the sum up,
+// so that rounding never makes a guaranteed gang need more leases.
 func (f *forecast) ran(g *model.GangView) int64 {
 	since := int64(g.Ran) - f.by
-	if since < 0 { // before that was summed up
+	if since < 0 { // g is as of a time before follow summed up
 		return scale(f.did, int64(g.Ran), f.by)
 	}
 	if f.on > 0 && f.on != f.at.gpus {
@@ -228,7 +229,8 @@ func (f *forecast) ran(g *model.GangView) int64 {
 	return f.did + since
 }
 
-// follow sums up what a gang did when it has another number of members now.
+// follow sums up what a gang did when its number of GPUs has changed, and reports whether it
+// has.
 func (f *forecast) follow(g *model.GangView) bool {
 	has := runsOn(g)
 	if f.takes == 0 || f.takes == unknown || has == cmp.Or(f.on, f.at.gpus) {
@@ -259,9 +261,9 @@ type offer struct {
 	need    int64 // leases
 }
 
-// offers lists where a gang may be guaranteed anything: first the type on which it is
-// slowest, so that the fast ones stay for those who need them, and there the size that
-// takes the fewest GPU-leases. Who runs and could not go on elsewhere stays.
+// offers lists where a gang may be guaranteed a deadline: first the type on which it is
+// slowest, so that the fast ones stay free for others, and there the size that takes the fewest
+// GPU-leases. A running gang without a checkpoint keeps its type.
 func (l *look) offers(g *model.GangView) []offer {
 	var out []offer
 	var slow []int64 // by pool
@@ -316,7 +318,7 @@ func (l *look) sizes(g *model.GangView, pool int) []int32 {
 	return slices.Compact(out)
 }
 
-// choose finds the offer with which the first possible deadline packs, and promises it;
+// choose finds the offer with which the first possible deadline packs, and promises that one;
 // -1 is none.
 func choose(tests []leases.Admission, offers []offer, ends []int32) (at, option int) {
 	if len(offers) == 0 {
@@ -338,7 +340,7 @@ func choose(tests []leases.Admission, offers []offer, ends []int32) (at, option 
 		return at >= 0
 	}
 	first := 0
-	if !packs(0) { // who could be promised a deadline could be promised a later one
+	if !packs(0) { // what packs before a deadline packs before a later one
 		first = 1 + sort.Search(len(ends)-1, func(i int) bool { return packs(1 + i) })
 	}
 	if first < len(ends) && packs(first) {

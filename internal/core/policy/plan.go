@@ -17,13 +17,14 @@ type planned struct {
 	r    record
 	pool int // -1 where the VC has no leaves of that type any more
 	gpus leases.Rounded
-	has  int32 // GPUs, as it runs
+	has  int32 // GPUs that it runs on
 	need int64 // leases, 0 when it has outrun its estimate
-	// with are the leases with which it was promised its deadline, where no plan has it yet.
+	// with are the leases by which its deadline was found possible, for a gang promised one
+	// since the last plan.
 	with leases.Vector
 }
 
-// ends is how many leases from a first one on end before each deadline.
+// ends is, for each deadline, how many leases end before it, counted from a first one on.
 func (l *look) ends(g *model.GangView, first int64) []int32 {
 	out := make([]int32, len(g.Hints.Deadlines))
 	for i, d := range g.Hints.Deadlines {
@@ -32,8 +33,8 @@ func (l *look) ends(g *model.GangView, first int64) []int32 {
 	return out
 }
 
-// need is how many leases a gang needs that has so much left: less than a twentieth
-// of a lease, which starting late may cost, is no lease.
+// need is how many leases a gang needs for the time that is left to run. A remainder below a
+// twentieth of a lease, which starting late may cost, needs none.
 func (c *chronus) need(left int64) int64 {
 	if left <= 0 {
 		return 0
@@ -70,10 +71,9 @@ func (l *look) pieces(g *model.GangView, gpus int32, pool int) int {
 	return int(min(tasks*int64(leases.Part(int(largestTask(g)), int(p.part))), leases.MaxGPUs))
 }
 
-// gather lists the guaranteed gangs in order of submission, and reports whether
-// demoted ones are there; those that wait and can end within the lease are kept
-// in force. What they ran since a time counts for nothing, as the leases that they need
-// begin there.
+// gather lists the guaranteed gangs in order of submission, and keeps in force the demoted ones
+// that wait and can end within the lease. It reports whether there are demoted gangs. What a
+// gang ran since from does not count, as the leases that it needs begin there.
 func (l *look) gather(from model.Time) (someDemoted bool) {
 	l.all, l.force, l.forces = l.all[:0], l.force[:0], true
 	add := func(g *model.GangView, runs bool) {
@@ -98,13 +98,13 @@ func (l *look) gather(from model.Time) (someDemoted bool) {
 		add(&g, true)
 	}
 	for g := range l.v.Leaving() {
-		add(&g, true) // who is stopped for others is guaranteed what he was
+		add(&g, true) // a gang that is being preempted keeps its guarantee
 	}
 	slices.SortFunc(l.all, func(a, b *planned) int { return cmp.Compare(a.g.Order, b.g.Order) })
 	return someDemoted
 }
 
-// planned reads a guaranteed gang as it stood at a time.
+// planned reads a guaranteed gang as of a time.
 func (l *look) planned(g *model.GangView, r *record, from model.Time) *planned {
 	p := &planned{g: *g, r: *r}
 	p.pool = l.poolOf(g, r.sku)
@@ -117,9 +117,9 @@ func (l *look) planned(g *model.GangView, r *record, from model.Time) *planned {
 	ran := f.ran(&then)
 	if e := l.estimate(&f); e != unknown {
 		p.need = l.need(e - ran)
-		// Who was stopped for it left late: that is at the expense of the margin of safety, and
-		// of the starts of the leases that it had, and no reason for one lease more, which may
-		// not be there.
+		// It got its cells late where the gangs preempted for it were slow to leave. The margin
+		// of safety and the starts of its past leases cover that delay: it is no reason for one
+		// lease more, which may not be there.
 		t := f.takes
 		late := min(l.withStarts(&f, t)-ran-int64(l.lease)/20, l.withStarts(&f, max(t-ran, 0)))
 		if late <= (p.need-1)*int64(l.lease) { // else it has too few
@@ -131,7 +131,8 @@ func (l *look) planned(g *model.GangView, r *record, from model.Time) *planned {
 	return p
 }
 
-// plan says who holds the lease that begins. It reports whether to go on.
+// plan decides which gangs hold the lease that begins, and notes it. It reports whether to go
+// on.
 func (l *look) plan() bool {
 	someDemoted := l.gather(model.Time(l.n * int64(l.lease)))
 	var said outcome
@@ -153,10 +154,11 @@ func (l *look) plan() bool {
 	return l.yield(remember(0, withLease(l.v.Note(0), prio, entry)))
 }
 
-// outcome is what a plan says in all.
+// outcome sums up a plan over all pools: guaranteed jobs, lease holders, their GPUs, and the
+// GPUs that rounding wastes.
 type outcome struct{ jobs, hold, gpus, waste int }
 
-// priority is that of the gangs of this look.
+// priority is that of the gangs of this look; false where there are none.
 func (l *look) priority() (cell.Priority, bool) {
 	for r := range l.v.Ordered(math.MaxInt64) {
 		return l.v.Gang(r.Ref).Priority, true
@@ -169,7 +171,7 @@ func (l *look) priority() (cell.Priority, bool) {
 	return 0, false
 }
 
-// planPool plans the gangs of one pool and notes what came out.
+// planPool plans the gangs of one pool and notes what came out. It reports whether to go on.
 func (l *look) planPool(pool int, someDemoted bool, said *outcome) bool {
 	var in []*planned
 	for i := range l.all {
@@ -212,8 +214,9 @@ func (l *look) solve(p *leases.Problem) *leases.Plan {
 	return &out
 }
 
-// recall finds the leases with which those were promised their deadlines that no plan has yet: by
-// the same test, beside what the last plan gave. A plan that begins with these keeps all.
+// recall finds, for the gangs promised a deadline since the last plan, the leases by which that
+// was found possible: it repeats the admission test beside what the last plan gave. A plan that
+// begins with these leases keeps all promises.
 func (l *look) recall(pool int, in []*planned) {
 	var test leases.Admission
 	l.reset(&test, pool, in, l.n)
@@ -259,7 +262,7 @@ func (l *look) problem(pool int, in []*planned, someDemoted bool) *leases.Proble
 	return p
 }
 
-// scaled is a value, made smaller where the largest is more than so much.
+// scaled is a reward, scaled down in proportion where the largest one, top, is above most.
 func scaled(value, top, most int64) int64 {
 	if top <= most {
 		return value
@@ -267,8 +270,8 @@ func scaled(value, top, most int64) int64 {
 	return scale(value, most, top)
 }
 
-// cached is what the last plan gave, cut to what is needed: what ran ahead of its
-// leases gives back the first.
+// cached is the warm start: the leases that the last plan gave, cut to what is needed. A gang
+// that ran ahead of its leases gives back the first.
 func (p *planned) cached(first int64) leases.Vector {
 	if p.r.kind == promised {
 		return p.with
@@ -282,7 +285,7 @@ func (p *planned) cached(first int64) leases.Vector {
 	return set
 }
 
-// tell notes who has which leases.
+// tell notes the leases of each gang. It reports whether to go on.
 func (l *look) tell(in []*planned, out *leases.Plan, said *outcome) bool {
 	for j, p := range in {
 		said.jobs++
@@ -308,7 +311,8 @@ func (l *look) tell(in []*planned, out *leases.Plan, said *outcome) bool {
 	return true
 }
 
-// admit judges the deadlines of those who came since the last slot.
+// admit runs the admission test for the gangs that are due: each is promised a deadline, or
+// demoted. It reports whether to go on.
 func (l *look) admit(due []model.GangView) bool {
 	l.gather(l.now)
 	tests := make([]leases.Admission, len(l.pools))
@@ -334,7 +338,8 @@ func (l *look) admit(due []model.GangView) bool {
 	return true
 }
 
-// judge finds a pool, and of an elastic job a size, with which a deadline can be guaranteed.
+// judge finds a pool, and for an elastic job a size, with which a deadline can be guaranteed;
+// false is none.
 func (l *look) judge(tests []leases.Admission, g *model.GangView) (record, bool) {
 	r := readRecord(g.Note)
 	ends := l.ends(g, l.n+1)
@@ -348,7 +353,7 @@ func (l *look) judge(tests []leases.Admission, g *model.GangView) (record, bool)
 	return r, true
 }
 
-// asUsual is what is remembered of a gang that is best effort: it has its usual size.
+// asUsual is the record of a best-effort gang: it is to run with its usual size.
 func (l *look) asUsual(g *model.GangView) record {
 	r := readRecord(g.Note)
 	if r.measured > 0 && elastic(g) {
@@ -357,8 +362,8 @@ func (l *look) asUsual(g *model.GangView) record {
 	return r
 }
 
-// settle lets a gang whose profile has ended go on as it is meant to: with another size, or if
-// it is promised leases of another type, not where it is.
+// settle lets a gang whose profile has ended go on as decided: resized, or paused where it is
+// promised leases of another type than it runs on. It reports whether to go on.
 func (l *look) settle(g *model.GangView, r *record) bool {
 	if g.Started == 0 {
 		return true
@@ -379,14 +384,17 @@ func (r *record) moves() bool {
 	return r.guaranteed() && r.where.sku != "" && r.where.sku != r.sku
 }
 
-// strays reports whether a gang runs where it was measured, though it is to move.
+// strays reports whether a gang still runs on the type that it was measured on, though its
+// leases are of another.
 func (l *look) strays(g *model.GangView, r *record) bool {
 	return r.moves() && l.v.SKU(g.Ref) == r.where.sku
 }
 
-// depart asks once more of those who could not leave when their profile ended, since they had
-// not run for the VC's minimum: in its lease one would hold cells that others are promised. One
-// that was stopped since, and is there again, found no other place, and stays.
+// depart pauses the gangs that still run on the type of their profile though their leases are
+// of another: they could not be paused when it ended, since they had not run for the VC's
+// minimum. There they would hold cells in their lease that are promised to others. A gang that
+// was stopped since, and runs there again, found no other place, and stays. It reports whether
+// to go on.
 func (l *look) depart() bool {
 	if len(l.types) == 1 || l.nodes == 0 {
 		return true
@@ -416,7 +424,8 @@ func usable(g *model.GangView, sku cell.TypeName) bool {
 	return true
 }
 
-// open begins a test with what is left of a pool from the next lease on, beside all promises.
+// open begins an admission test with what is left of a pool from the next lease on, beside all
+// promises.
 func (l *look) open(a *leases.Admission, pool int) {
 	l.reset(a, pool, l.all, l.n+1)
 	for _, p := range l.all {
@@ -426,7 +435,7 @@ func (l *look) open(a *leases.Admission, pool int) {
 	}
 }
 
-// reset begins a test with what the plan leaves of a pool from a first lease on.
+// reset begins an admission test with what the plan leaves of a pool from a first lease on.
 func (l *look) reset(a *leases.Admission, pool int, all []*planned, first int64) {
 	full := l.capacity(pool)
 	var left []int32
@@ -451,8 +460,8 @@ func (l *look) keeps(p *planned, first int64) leases.Request {
 	return leases.Request{GPUs: int32(p.gpus.GPUs), Need: int32(min(p.need, leases.MaxLeases)), Deadlines: l.ends(&p.g, first)[at:][:1]}
 }
 
-// capacity is what plans may use of a pool. What the profiler has of a type it takes from the room
-// that is not pinned: a pinned cell that is no larger would have nothing left to plan.
+// capacity is how many GPUs plans may use of a pool. The profiler's share of a type comes out
+// of the room that is not pinned: out of a small pinned cell it would leave nothing to plan.
 func (l *look) capacity(pool int) int32 {
 	p := &l.pools[pool]
 	full := p.Leaves
@@ -462,7 +471,7 @@ func (l *look) capacity(pool int) int32 {
 	return int32(min(max(full, 1), leases.MaxGPUs))
 }
 
-// wish is one for a gang that waits, where and with what size it was planned.
+// wish is the wish for a waiting gang, where and with what size it was planned.
 func (l *look) wish(g *model.GangView) model.Wish {
 	w := model.Wish{Gang: g.Ref}
 	if r := readRecord(g.Note); r.guaranteed() {

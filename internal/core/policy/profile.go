@@ -38,7 +38,7 @@ func newProfiler(a *args) profiler {
 	return p
 }
 
-// nodes reads off, which is 0, or of how many nodes a pool is.
+// nodes reads the size of a pool in nodes; off is 0.
 func (a *args) nodes(key string) int64 {
 	v, ok := a.take(key)
 	if !ok || v == "off" {
@@ -51,8 +51,8 @@ func (a *args) nodes(key string) int64 {
 	return n
 }
 
-// profiled reports whether a gang has been in the pool, or need not be, as who is guaranteed
-// leases already.
+// profiled reports whether a gang has been in the pool, or need not be: one with guaranteed
+// leases is not measured.
 func (p profiler) profiled(g *model.GangView) bool {
 	if p.nodes == 0 {
 		return true
@@ -74,11 +74,11 @@ func (p profiler) lasts(g *model.GangView) model.Duration {
 // holding is how many GPUs a gang that runs has, with those that its members were promised.
 func holding(g *model.GangView) int32 { return gpusOf(g, max(g.Sizes.Live, g.Sizes.Least)) }
 
-// runsOn is on how many GPUs a gang runs: who was only promised some does nothing yet.
+// runsOn is on how many GPUs a gang runs: members that were only promised cells do not count.
 func runsOn(g *model.GangView) int32 { return gpusOf(g, max(g.Sizes.Runs, g.Sizes.Least)) }
 
-// shows is the run time that a gang's progress tells, 0 where it told nothing since it
-// started: all of its steps at the pace of those that it made.
+// shows is the total run time that a gang's progress implies: all of its steps at the pace of
+// those made. It is 0 where it reported nothing since it started.
 func shows(g *model.GangView) int64 {
 	p := g.Progress
 	if p == nil || p.Step <= 0 || g.Started == 0 || p.StepAt <= g.Started {
@@ -101,8 +101,8 @@ func (p profiler) until(g *model.GangView) model.Time {
 	return g.Started.Add(last - g.Earlier)
 }
 
-// change is when the first profile ends: it has ended already where a report since the last look
-// said that the job is no short one.
+// change is when the first profile ends, 0 for none. It may be past: a report since the last
+// look can show that the job is no short one.
 func (p profiler) change(v model.View) model.Time {
 	var next model.Time
 	if p.nodes == 0 || len(v.Pools()) == 0 {
@@ -119,15 +119,15 @@ func (p profiler) change(v model.View) model.Time {
 	return next
 }
 
-// pool is what profiles hold, and cost.
+// pool is what the gangs in the profiler's pool hold, and what profiles cost so far.
 type pool struct {
 	used  []int64 // leaves, by type
 	users map[model.Subject]int64
 	cost  profilerCost
 }
 
-// exempt notes who is larger than any pool, before anybody is judged: what such a job declares
-// must do. It reports whether to go on.
+// exempt notes the gangs that are larger than any pool as profiled, before deadlines are
+// judged: their declared run times must do. It reports whether to go on.
 func (l *look) exempt() bool {
 	if l.nodes == 0 {
 		return true
@@ -150,7 +150,7 @@ func (l *look) exempt() bool {
 	return true
 }
 
-// poolable reports whether a gang has room in the pool of some type while nobody is there.
+// poolable reports whether a gang would fit into the empty pool of some type.
 func (l *look) poolable(g *model.GangView) bool {
 	for i := range l.pools {
 		if l.holdsIn(g, i) {
@@ -160,13 +160,14 @@ func (l *look) poolable(g *model.GangView) bool {
 	return false
 }
 
-// holdsIn reports whether the pool that a room counts in is large enough for a gang.
+// holdsIn reports whether the pool in which a room counts is large enough for a gang, and the
+// gang can use the room.
 func (l *look) holdsIn(g *model.GangView, room int) bool {
 	return int64(g.Leaves) <= l.share(l.types[l.pools[room].kind]) && l.uses(g, room)
 }
 
-// measure ends profiles; it reports whether to go on. Those that have deadlines are to be
-// judged at once.
+// measure ends the profiles that are over, and notes what they measured; gangs with deadlines
+// are to be judged at once. It reports whether to go on.
 func (l *look) measure() bool {
 	if l.nodes == 0 {
 		return true
@@ -179,7 +180,7 @@ func (l *look) measure() bool {
 		case r.kind != profiles:
 		case g.Started > 0 && l.until(&g) <= l.now:
 			ended = append(ended, g)
-		default: // with the members that are still to come
+		default: // counted with the members that have not started yet
 			sku := cell.TypeName(r.rest)
 			kind := slices.IndexFunc(l.types, func(p model.Pool) bool { return p.SKU == sku })
 			l.pool.take(max(kind, 0), &g, gpusOf(&g, g.Sizes.Now))
@@ -188,7 +189,7 @@ func (l *look) measure() bool {
 	slices.SortFunc(ended, func(a, b model.GangView) int { return compareGangs(&a, &b) })
 	for i := range ended {
 		g, cost := &ended[i], &l.pool.cost
-		if now := l.v.Gang(g.Ref); l.profiled(&now) { // by another gang of its job
+		if now := l.v.Gang(g.Ref); l.profiled(&now) { // noted by another gang of its job already
 			continue
 		}
 		spent := times(min(int64(g.Ran), int64(l.until(g)-g.Started)+int64(g.Earlier)), runsOn(g))
@@ -214,7 +215,7 @@ func (p *pool) take(kind int, g *model.GangView, gpus int32) {
 	p.users[g.User] += int64(gpus)
 }
 
-// profile starts profiles while the pool has room; best effort makes room for them. It
+// profile starts profiles while the pool has room, and preempts best effort for them. It
 // reports whether to go on.
 func (l *look) profile() bool {
 	if l.nodes == 0 {
@@ -245,11 +246,11 @@ func (l *look) profile() bool {
 }
 
 // startProfile starts a profile on the first type whose pool has room and where the gang finds
-// cells: its job may keep to nodes of one type, or fit on no other. In a pinned cell it counts
-// in the pool of the type, too.
+// cells: its job may be limited to one type, or fit on no other. In a pinned cell it counts in
+// the pool of the type, too. It reports whether to go on.
 func (l *look) startProfile(g *model.GangView) bool {
 	at, gpus := 0, int32(0)
-	promised := l.v.Placed(g.Ref) // cells of the type that was asked for then
+	promised := l.v.Placed(g.Ref) // it keeps these cells, of the type asked for then
 	for i := range l.pools {
 		kind := l.pools[i].kind
 		share := l.share(l.types[kind])
@@ -282,15 +283,16 @@ func (l *look) startProfile(g *model.GangView) bool {
 	return l.yield(remember(g.Ref.Job, fmt.Appendf(nil, "%s %s", words[profiles], l.types[at].SKU)))
 }
 
-// admits reports whether a user may have so many more GPUs in a pool.
+// admits reports whether a user may have so many more GPUs in a pool: one gang always, and no
+// more than all but half a node.
 func (l *look) admits(g *model.GangView, gpus int32, p model.Pool) bool {
 	has := l.pool.users[g.User]
 	return has == 0 || has+int64(gpus) <= l.share(p)-int64(p.Node)/2
 }
 
-// profileSize is with how many GPUs a gang is measured: an elastic job with its least where
-// the offline model says how fast it is with more; else, since to extrapolate is a guess,
-// with as many of its usual ones as the pool has.
+// profileSize is the number of GPUs on which a gang is measured. An elastic job has its least
+// where the offline model says how fast it is with more. Else extrapolation would be a guess,
+// so it has as many of its usual ones as the pool holds.
 func profileSize(g *model.GangView, share int64) int32 {
 	if !elastic(g) || sizable(g) {
 		return g.Leaves
@@ -299,8 +301,8 @@ func profileSize(g *model.GangView, share int64) int32 {
 	return gpusOf(g, min(n, g.Sizes.Usual))
 }
 
-// profilerCost is what the profiler cost so far. Who was started and not measured ended in
-// the pool, or is there.
+// profilerCost is what the profiler cost so far; spent is in GPU-seconds. Gangs that were
+// started but not measured ended in the pool, or are there.
 type profilerCost struct{ started, measured, spent int64 }
 
 func (c *profilerCost) text() string {

@@ -19,11 +19,11 @@ import (
 //	holds OPTION SKU LEASES       and it holds the one that runs
 //	profiles SKU                  it is measured
 //
-// each, once it was in the profiler's pool, behind "measured SECONDSs; ", with 0 where nothing came
-// out, or "measured SECONDSs on GPUS SKU; " where it might be otherwise elsewhere; then what was
-// extrapolated from that, or from what it declares, and "; " (extrapolate.go). And of the VC, for
-// each priority, PRIORITY LEASE: what the plan for the lease says, and profiler: what profiles
-// cost.
+// A job that was in the profiler's pool has "measured SECONDSs; " before that, with 0 where it
+// reported too little, or "measured SECONDSs on GPUS SKU; " where it may take another time
+// elsewhere. The extrapolated run time and "; " follow, if there is one (extrapolate.go). The
+// note of the VC has PRIORITY LEASE: and a summary of the last plan for each priority, and
+// after profiler what profiles cost.
 
 // kind is what a note says.
 type kind uint8
@@ -43,13 +43,14 @@ var words = [...]string{"", "demoted", "promised", "planned", "holds", "profiles
 // record is a note about a job, read.
 type record struct {
 	kind   kind
-	option int32
+	option int32 // index of the guaranteed deadline
 	sku    cell.TypeName
 	rest   []byte // the leases as written, or what else follows
-	// profiled is that it was in the pool; measured is its run time, 0 where nothing came out.
+	// profiled says that it was in the pool, or need not be; measured is its run time there, 0
+	// for none.
 	profiled bool
 	measured int64
-	where    place // where that was; no GPUs where it does not matter
+	where    place // where it was measured; no GPUs where it does not matter
 	forecast       // what was extrapolated; nothing where takes is 0
 }
 
@@ -57,7 +58,7 @@ func (r *record) guaranteed() bool {
 	return r.kind == promised || r.kind == plannedFor || r.kind == holds
 }
 
-// readRecord reads a note; what it does not understand says nothing.
+// readRecord reads a note, and ignores what it does not understand.
 func readRecord(note []byte) (r record) {
 	if rest, ok := bytes.CutPrefix(note, []byte("measured ")); ok {
 		var head []byte
@@ -140,7 +141,7 @@ func (r *record) text(set leases.Vector, first int64) []byte {
 	return out
 }
 
-// head is what is written before the rest.
+// head is the part of the note before the kind: what was measured and extrapolated.
 func (r *record) head() []byte {
 	var out []byte
 	if r.profiled {
@@ -179,7 +180,7 @@ func equalSets(a, b leases.Vector) bool {
 	return true
 }
 
-// leaseOf returns for which lease the last plan of a priority was made; 0 is none.
+// leaseOf returns the lease for which the last plan of a priority was made; 0 is none.
 func leaseOf(note []byte, prio cell.Priority) int64 {
 	for len(note) > 0 {
 		var entry []byte
@@ -199,8 +200,8 @@ func withLease(note []byte, prio cell.Priority, entry string) []byte {
 	return withEntry(note, strconv.Itoa(int(prio)), entry)
 }
 
-// withEntry replaces the entry that begins with a word where it stands, or adds it: what
-// stays the same is not noted anew.
+// withEntry replaces the entry that begins with a word where it stands, or adds it. The order
+// stays, so that an unchanged note is not written again.
 func withEntry(note []byte, word, entry string) []byte {
 	var out []byte
 	entry = word + " " + entry
