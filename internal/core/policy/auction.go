@@ -42,7 +42,7 @@ type Outcome struct {
 // Result is one auction.
 type Result struct {
 	Outcomes []Outcome // by agent
-	Left     []int32   // GPUs of each lot that nobody took, or that were paid
+	Left     []int32   // GPUs of each lot that were not taken, or were paid
 	Cut      bool      // the search reached MaxSteps: the allocation may not be the best
 }
 
@@ -87,7 +87,7 @@ func (a *Arbiter) Hold(lots []int32, agents []Agent) Result {
 		a.best = append(a.best[:0], a.s.best...)
 	} else {
 		a.best = a.best[:0]
-		for i := range t.bids { // everybody gets what is best for it
+		for i := range t.bids { // each gets its best row
 			a.best = append(a.best, min(len(t.bids[i].rows), 1)-1)
 		}
 	}
@@ -140,15 +140,15 @@ type auctionTable struct {
 	bids      []bid
 	rows      []row   // of all bids
 	sum       []int64 // of the best rows, by lot
-	contended bool    // not everybody can have the best of its rows
+	contended bool    // the lots do not hold the best row of every bid
 }
 
 // bid is one agent's table, the best row first.
 type bid struct {
 	nothing int64 // logarithm of rho
 	rows    []row
-	// later is, where it is not 0, the rho whose logarithm nothing is to be: as long as
-	// nobody contends the rows need none.
+	// later, where it is not 0, is the rho of which nothing is to be the logarithm. That is
+	// only computed for lots that are contended: else no row needs it.
 	later int64
 }
 
@@ -167,13 +167,14 @@ func (t *auctionTable) read(lots []int32, agents []Agent) {
 	t.sum = append(t.sum[:0], make([]int64, len(lots))...)
 	for _, a := range agents {
 		nothing, rows := a.Bid(lots)
-		if len(rows) == 0 { // what it has without any makes no difference
+		if len(rows) == 0 { // its rho without a row makes no difference
 			t.bids = append(t.bids, bid{})
 			continue
 		}
 		b, first := bid{later: nothing}, len(t.rows)
 		rows = rows[:min(len(rows), MaxRows)]
-		if rho := rows[0].Rho; rho > 0 && rho <= nothing/2 && alike(rows) { // each is better, and none the best
+		// all are equally good, and better than nothing
+		if rho := rows[0].Rho; rho > 0 && rho <= nothing/2 && alike(rows) {
 			for at := range rows {
 				if r, ok := t.row(at, &rows[at]); ok {
 					t.rows = append(t.rows, r)
@@ -339,7 +340,7 @@ func (s *winner) giveBack(n []int32) {
 	}
 }
 
-// payment is the fraction of its win that an agent keeps.
+// payment is the hidden payment: the fraction of its win that an agent keeps.
 func (t *auctionTable) payment(i int, with, without []int) int64 {
 	var log int64 // of the product with it over the product without it
 	for j := range t.bids {

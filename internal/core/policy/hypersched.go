@@ -16,12 +16,12 @@ import (
 // job without one is alone in its own; its deadline is the first of its trials' last ones.
 // A trial is as good as the loss that it reported last.
 //
-// Trials start with their least size. They are compared on rungs: where a trial has made
-// one part in rf^k of its steps, its loss is recorded, and if it is not among the best
-// one part in rf of those recorded there it is cut: it makes room for others, and goes on
-// when it is among them after all. GPUs that no trial is to start on go to those that
-// run, the best first. As the deadline nears no trial is started any more, so that they
-// all go to the best.
+// Trials start with their least size. They are compared on rungs: where a trial has made one
+// part in rf^k of its steps its loss is recorded, and if that is not among the best one part in
+// rf of those recorded there the trial is cut (asynchronous successive halving). A cut trial
+// makes room for others, and goes on when it is among the best after all. GPUs that no trial is
+// to start on go to those that run, the best first. As the deadline nears no trial is started
+// any more, so that all GPUs go to the best.
 //
 // What it remembers of a trial are its losses at the rungs, and of the VC those of
 // trials that ended (hypersched_record.go).
@@ -62,9 +62,9 @@ func newHypersched(a *args) model.Policy {
 type trial struct {
 	g      model.GangView
 	runs   bool
-	loss   int64 // that it reported last; the largest before
-	at     []int64
-	target int32 // members that it is to have; 0 is that it is not to run
+	loss   int64   // reported last; noLoss before
+	at     []int64 // losses at the rungs that it reached
+	target int32   // members that it is to have; 0 is not to run
 }
 
 func newTrial(g *model.GangView, runs bool) trial {
@@ -80,7 +80,7 @@ func byLoss(a, b *trial) int {
 	return cmp.Or(cmp.Compare(a.loss, b.loss), cmp.Compare(a.g.Order, b.g.Order), cmp.Compare(a.g.Ref.Gang, b.g.Ref.Gang))
 }
 
-// byTurn orders trials as they are to go on: who was farther first.
+// byTurn orders trials as they are resumed: those on the highest rung first, then by loss.
 func byTurn(a, b *trial) int { return cmp.Or(cmp.Compare(len(b.at), len(a.at)), byLoss(a, b)) }
 
 // experiment is a set of trials.
@@ -88,15 +88,15 @@ type experiment struct {
 	of       named
 	deadline model.Time // 0 is none
 	order    int64      // of the first trial
-	live     []*trial   // that run, as they are to go on
-	late     []*trial   // that wait for an upgrade, the same
+	live     []*trial   // running trials, by turn
+	late     []*trial   // those that wait for an upgrade, by turn
 	waits    *waits     // all others that wait
 	past     rungs      // of trials that ended
 	rungs    rungs      // of live and late ones
-	bars     []int64    // by rung: who had a larger loss there is not among the best
-	given    []*trial   // that wait and are to start
+	bars     []int64    // by rung: a trial with a larger loss there is cut
+	given    []*trial   // waiting trials that are to start
 	busy     bool       // some trial is to run
-	exploit  bool       // it starts no more of them
+	exploit  bool       // no trial is started any more: the deadline is near
 }
 
 // least is the smallest size of a trial, of one size the only one.
@@ -110,14 +110,14 @@ func (t *trial) gpus(members int32) int64 {
 	return int64(gpusOf(&t.g, members))
 }
 
-// holds is how many it holds.
+// holds is how many GPUs it holds.
 func (t *trial) holds() int64 { return t.gpus(t.members()) }
 
-// members is how many hold cells.
+// members is how many of its members hold cells, at least its least size.
 func (t *trial) members() int32 { return max(t.g.Sizes.Live, t.least()) }
 
-// cost is how many GPUs others could have that a trial takes with so many members: those
-// that are bad are of no use to them.
+// cost is how many GPUs a trial with so many members takes from others. Bad ones do not count:
+// no other trial could use them.
 func (s *study) cost(t *trial, members int32) int64 {
 	n := t.gpus(members)
 	if t.runs {
@@ -126,7 +126,8 @@ func (s *study) cost(t *trial, members int32) int64 {
 	return n
 }
 
-// speed is how fast it is with so many members; without a measure it grows with them.
+// speed is how fast it is with so many members; linear in GPUs where the offline model knows
+// nothing.
 func (t *trial) speed(members int32) int64 {
 	if rate := perf.On(t.g.Speeds, declaredOn(&t.g), int32(t.gpus(members))); rate > 0 {
 		return rate
@@ -163,8 +164,8 @@ type study struct {
 	kept   *kept
 	all    []*experiment
 	at     map[named]*experiment
-	budget int64 // GPUs that nobody was given yet
-	ready  int64 // of all, those that are free or about to be
+	budget int64 // GPUs that no trial was given yet
+	ready  int64 // GPUs that are free or about to be
 	mem    *searches
 }
 
@@ -182,13 +183,13 @@ func (p *hypersched) newStudy(v model.View) *study {
 func (s *study) close() {
 	for _, e := range s.all {
 		for _, t := range e.given {
-			t.target = 0 // who waits is kept for the next look
+			t.target = 0 // a waiting trial is kept for the next look
 		}
 	}
 	*s.v.Scratch() = s.mem
 }
 
-// study reads who runs, and of who waits what is kept, and plans.
+// study reads the running trials and what is kept of the waiting ones, and plans.
 func (p *hypersched) study(v model.View) *study {
 	s := p.newStudy(v)
 	s.ready = v.Guaranteed() - v.Bad()
@@ -228,7 +229,7 @@ func (p *hypersched) study(v model.View) *study {
 	return s
 }
 
-// promised counts what a trial that waits was promised.
+// promised adds to the budget the GPUs that a waiting trial was promised.
 func (s *study) promised(t *trial) {
 	if s.v.Placed(t.g.Ref) {
 		s.budget += t.gpus(t.least())
@@ -264,13 +265,14 @@ func (e *experiment) began(order int64, deadline model.Time) {
 	}
 }
 
-// judge says who is cut, and whether the experiment starts no more trials.
+// judge computes by which losses trials are cut, and whether the experiment starts no more
+// trials.
 func (e *experiment) judge(p *hypersched, now model.Time) {
 	slices.SortFunc(e.live, byTurn)
 	slices.SortFunc(e.late, byTurn)
 	e.compare(p)
 	longest := last(e.waits.ran)
-	var lasts []int64 // of whole trials
+	var lasts []int64 // total run times of trials
 	for _, list := range [2][]*trial{e.live, e.late} {
 		for _, t := range list {
 			longest = max(longest, int64(t.g.Ran))
@@ -282,7 +284,7 @@ func (e *experiment) judge(p *hypersched, now model.Time) {
 	e.exploit = e.deadline > 0 && e.left(now) < p.until(longest, lasts, e.waits.lasts)
 }
 
-// compare finds the bars. Who starts while this look is taken does not change them.
+// compare computes the bars. Trials that start while this look is taken do not change them.
 func (e *experiment) compare(p *hypersched) {
 	e.bars = nil
 	for k := 0; ; k++ {
@@ -301,7 +303,7 @@ func (e *experiment) cut(t *trial) bool {
 	return rung >= 0 && t.at[rung] > e.bars[rung]
 }
 
-// waiting yields those that wait, as they are to go on.
+// waiting yields the waiting trials, by turn.
 func (e *experiment) waiting(yield func(*trial) bool) {
 	late := e.late
 	for _, t := range e.waits.trials {
@@ -321,8 +323,7 @@ func (e *experiment) waiting(yield func(*trial) bool) {
 	}
 }
 
-// least is how many GPUs the smallest of those that wait needs; more than there are where
-// nobody waits.
+// least is how many GPUs the smallest waiting trial needs; MaxInt64 where none waits.
 func (e *experiment) least() int64 {
 	least := int64(math.MaxInt64)
 	if len(e.waits.leasts) > 0 {
@@ -334,8 +335,9 @@ func (e *experiment) least() int64 {
 	return least
 }
 
-// plan gives out the GPUs: the least size to who is not cut, what is left to these as far as
-// it serves them, and the rest to who is cut. An experiment stops no trial of another.
+// plan gives out the GPUs: the least size to each trial that is not cut, more to these as far
+// as it pays, and the rest to cut trials. An experiment stops no trial of another that is not
+// cut.
 func (s *study) plan() {
 	for _, e := range s.all {
 		for _, t := range e.live {
@@ -363,7 +365,8 @@ func (s *study) plan() {
 	}
 }
 
-// spare gives what is left to the others of an experiment, those that run first.
+// spare gives what is left to the trials of an experiment that have nothing yet, those that run
+// first.
 func (s *study) spare(e *experiment) {
 	for _, t := range e.live {
 		if t.target == 0 {
@@ -424,13 +427,14 @@ func (s *study) share(e *experiment) {
 // more is what one member more takes.
 func (s *study) more(t *trial) int64 { return s.cost(t, t.target+1) - s.cost(t, t.target) }
 
-// pays reports whether a trial that runs gets so much more done by another size.
+// pays reports whether resizing a running trial, at the cost of restart, gets gain times as
+// much done in the time left.
 func (p *hypersched) pays(t *trial, left int64) bool {
 	after := scale(max(left-int64(p.restart), 0), t.speed(t.target), max(t.speed(t.g.Sizes.Now), 1))
 	return after > scale(left, p.gain, 1000)
 }
 
-// size is what a trial is wished; a gang of one size is wished none.
+// size is the size to wish for; 0 for a gang of one size.
 func (t *trial) size() int32 {
 	if t.g.Sizes.Most == 0 {
 		return 0
@@ -438,8 +442,8 @@ func (t *trial) size() int32 {
 	return t.target
 }
 
-// Rank implements model.Policy: who is to start, and then who fits though it is not, where
-// the others found no place.
+// Rank implements model.Policy: the trials that are to start first, then any that fit, where
+// those found no place.
 func (p *hypersched) Rank(v model.View) iter.Seq[model.Wish] {
 	return func(yield func(model.Wish) bool) {
 		s := p.study(v)
@@ -451,7 +455,8 @@ func (p *hypersched) Rank(v model.View) iter.Seq[model.Wish] {
 			}
 		}
 		for _, e := range s.all {
-			for _, t := range e.live { // what a trial is to grow by is not for who is cut, either
+			// GPUs that a trial is to grow by are not for cut trials, either
+			for _, t := range e.live {
 				missed = missed || t.target > 0 && t.gpus(t.target) > t.holds()
 			}
 			slices.SortFunc(e.given, byTurn)
@@ -472,7 +477,9 @@ func (p *hypersched) Rank(v model.View) iter.Seq[model.Wish] {
 				return
 			}
 		}
-		if makes { // who runs makes room for it, at once: else a lower priority would be stopped by the next look
+		// Tune makes room for it at once: a lower priority that started now would be preempted
+		// by the next look
+		if makes {
 			yield(model.Wish{Last: true})
 		}
 	}

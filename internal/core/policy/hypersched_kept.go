@@ -9,10 +9,10 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// What hypersched keeps of the trials that wait, so that a look reads who runs and what
-// changed, however many wait.
+// What hypersched keeps of waiting trials (model.Keeper), so that a look reads the running
+// trials and what changed, however many wait.
 
-// named tells experiments apart: by app, or by the gang that is alone in its own.
+// named is the key of an experiment: its app, or the only gang of one without an app.
 type named struct {
 	app string
 	ref model.GangRef
@@ -42,29 +42,30 @@ func (r *rungs) add(at []int64) {
 	}
 }
 
-// drop takes them out.
+// drop takes out those of a trial.
 func (r *rungs) drop(at []int64) {
 	for k, loss := range at {
 		take(&(*r)[k], loss)
 	}
-	for n := len(*r); n > 0 && len((*r)[n-1]) == 0; n-- { // who came to a rung came to those before it
+	// a trial on a rung is on those below it, too
+	for n := len(*r); n > 0 && len((*r)[n-1]) == 0; n-- {
 		*r = without(*r, n-1)
 	}
 }
 
-// put adds a number to rising ones.
+// put inserts a number into an ascending list.
 func put(list *[]int64, n int64) {
 	i, _ := slices.BinarySearch(*list, n)
 	*list = slices.Insert(*list, i, n)
 }
 
-// take takes one out that is among them.
+// take removes a number that is in an ascending list.
 func take(list *[]int64, n int64) {
 	i, _ := slices.BinarySearch(*list, n)
 	*list = without(*list, i)
 }
 
-// without takes one out; a list that ends up empty is none.
+// without removes the element at an index; a list that ends up empty is nil.
 func without[T any](list []T, i int) []T {
 	if len(list) == 1 {
 		return nil
@@ -80,7 +81,7 @@ func last(list []int64) int64 {
 	return list[len(list)-1]
 }
 
-// at are those at a rung; none where nobody came to it.
+// at are the losses at a rung; none where no trial reached it.
 func (r rungs) at(k int) []int64 {
 	if k >= len(r) {
 		return nil
@@ -110,14 +111,15 @@ func upTo(n int64, lists [][]int64) int {
 	return sum
 }
 
-// waits are the trials of one experiment that wait, but for an upgrade. All lists rise.
+// waits are the waiting trials of one experiment, without those that wait for an upgrade. All
+// lists are ascending.
 type waits struct {
 	of     named
-	trials []*trial // as they are to go on
+	trials []*trial // by turn
 	rungs  rungs
 	orders []int64 // of submission
 	ran    []int64 // how long each ran
-	lasts  []int64 // how long they take in all, of those that declare it
+	lasts  []int64 // total run times, of those that declare one
 	ends   []int64 // deadlines, of those that have one
 	leasts []int64 // GPUs that each needs
 }
@@ -130,7 +132,7 @@ func (w *waits) deadline() model.Time {
 	return model.Time(w.ends[0])
 }
 
-// change does the same to each list of numbers.
+// change puts a trial's numbers into all lists, or takes them out.
 func (w *waits) change(t *trial, do func(*[]int64, int64)) {
 	do(&w.orders, t.g.Order)
 	do(&w.ran, int64(t.g.Ran))
@@ -147,13 +149,13 @@ func (w *waits) change(t *trial, do func(*[]int64, int64)) {
 type kept struct {
 	at      map[model.GangRef]*trial
 	all     []*waits // in order of their names; none is empty
-	singles []*trial // that may have been promised cells, as they are to go on
+	singles []*trial // those that may have been promised cells, by turn
 }
 
 // Keep implements model.Keeper.
 func (*hypersched) Keep() model.Keeping { return &kept{at: map[model.GangRef]*trial{}} }
 
-// asKept is what is kept; of nobody where nothing is.
+// asKept is what is kept, empty where nothing is.
 func asKept(k model.Keeping) *kept {
 	if k, ok := k.(*kept); ok {
 		return k
@@ -212,8 +214,8 @@ func dropTrial(list *[]*trial, t *trial) {
 	*list = without(*list, i)
 }
 
-// NextChange implements model.Timed: trials that run are compared once in a round. Experiments of
-// which all wait cease to start trials at an instant, and come to their deadlines.
+// NextChange implements model.Timed: the end of the round while trials run. An experiment whose
+// trials all wait ceases to start trials at one time, and comes to its deadline at another.
 func (p *hypersched) NextChange(v model.View) model.Time {
 	next, runs := model.Time(0), map[named]bool{}
 	for g := range v.Running() {
@@ -239,8 +241,8 @@ func (p *hypersched) NextChange(v model.View) model.Time {
 	return next
 }
 
-// until is how long before its deadline an experiment ceases to start trials: as long as the
-// longest of them ran times rf, at most the median of how long they take in all, where some say so.
+// until is how long before its deadline an experiment ceases to start trials: rf times as long
+// as its longest trial ran, but at most the median of the total run times that are known.
 func (p *hypersched) until(longest int64, lasts ...[]int64) int64 {
 	until, n := times(longest, int32(p.rf)), 0
 	for _, list := range lasts {

@@ -11,7 +11,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// keptTrials bounds how many trials that ended a note tells of; the first are forgotten.
+// keptTrials bounds how many ended trials a note holds; the oldest are forgotten.
 const keptTrials = 500
 
 // ended is a trial that ended, in a note about the VC.
@@ -66,7 +66,7 @@ type past struct {
 	ended map[string]rungs
 }
 
-// ended is readEnded of a VC's note, which seldom changes.
+// ended is readEnded, cached by VC, as these notes seldom change.
 func (m *searches) ended(vc cell.VCName, note []byte) map[string]rungs {
 	p, ok := m.past[vc]
 	if !ok || !bytes.Equal(note, p.note) {
@@ -79,10 +79,10 @@ func (m *searches) ended(vc cell.VCName, note []byte) map[string]rungs {
 	return p.ended
 }
 
-// mostPasts bounds of how many VCs it is kept what their notes say.
+// mostPasts bounds for how many VCs that is cached.
 const mostPasts = 64
 
-// trial is memory for one more; those before stay where they are.
+// trial returns memory for one more trial; those before are not moved.
 func (m *searches) trial() *trial {
 	if len(m.trials) == cap(m.trials) {
 		m.trials = make([]trial, 0, max(2*cap(m.trials), 64))
@@ -147,5 +147,5 @@ func encodeNote(v any) []byte {
 	return data
 }
 
-// noLoss is that of a trial that reported none.
+// noLoss is the loss of a trial that reported none.
 const noLoss = math.MaxInt64

@@ -7,8 +7,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Tune implements model.Tuner: trials grow, and who is to have less makes room as far as
-// somebody is to have more.
+// Tune implements model.Tuner: trials grow, and those that are to have less shrink or pause as
+// far as others are to have more.
 func (p *hypersched) Tune(v model.View) iter.Seq[model.Wish] {
 	return func(yield func(model.Wish) bool) {
 		s := p.study(v)
@@ -37,8 +37,9 @@ func (t *trial) grows() int64 {
 	return max(t.gpus(t.target)-t.holds(), 0)
 }
 
-// cuts yields the wishes by which trials that run make room for who is to start or to grow, as far
-// as that is needed: those that are to have less, the last of the last experiment first.
+// cuts yields the wishes by which running trials make room for those that are to start or grow,
+// as far as that is needed: of those that are to have less, the last of the last experiment
+// first.
 func (s *study) cuts(yield func(model.Wish) bool) {
 	needed := -s.ready
 	for _, e := range s.all {
@@ -71,9 +72,9 @@ func (s *study) worst(yield func(*trial) bool) {
 	}
 }
 
-// less is the wish by which a trial that runs comes to what it is to have, and how many
-// GPUs that frees: 0 where it is not to have less, would lose its work, or is to stop and
-// has not run for a round yet.
+// less is the wish that shrinks or pauses a running trial as planned, and how many GPUs that
+// frees: 0 where it is not to have less, would lose its work, or is to pause and has not run
+// for a round yet.
 func (s *study) less(t *trial) (model.Wish, int64) {
 	holds := s.cost(t, t.members())
 	switch {

@@ -10,15 +10,15 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// themis is finish-time fairness (Mahajan et al., NSDI'20). An app is a set of jobs
-// that belong together, such as a hyper-parameter search, or else a job by itself.
-// Its finish-time fairness rho is the time that it takes in the shared VC divided by
-// the time that it would take on its equal part; nobody is worse off for sharing
-// where rho is at most 1. Who has the largest rho is served first.
+// themis is finish-time fairness (Mahajan et al., NSDI'20). An app is a set of jobs that belong
+// together, such as a hyper-parameter search, or else a job by itself. Its finish-time fairness
+// rho is the time that it takes in the shared VC divided by the time that it would take on its
+// equal part; no app is worse off for sharing where rho is at most 1. The app with the largest
+// rho is served first.
 //
-// A gang holds its cells for a lease. At the end of each lease, counted from its
-// start, it may be lifted by a gang of its own priority; when nobody takes its cells
-// it goes on for another lease, which costs nothing.
+// A gang holds its cells for a lease. At the end of each lease, counted from its start, a gang
+// of its own priority may preempt it. If none takes its cells it goes on for another lease,
+// which costs nothing.
 type themis struct {
 	// f=0.8: the 1-f of the apps with the largest rho bid in the auction; in
 	// thousandths. The paper's value.
@@ -30,10 +30,10 @@ type themis struct {
 	round model.Duration
 	// auction=on; off serves by rho alone.
 	auction bool
-	// seed of the order in which the others get leftovers.
+	// seed of the random order in which apps that did not bid get leftovers.
 	seed int64
-	// slow=MODEL:FACTOR/...: how many times longer a job of a model takes on more
-	// nodes than it needs, in thousandths.
+	// slow=MODEL:FACTOR/...: how many times longer a job of a model takes on more nodes than it
+	// needs, in thousandths (placement sensitivity).
 	slow map[string]int64
 }
 
@@ -55,11 +55,11 @@ func newThemis(a *args) model.Policy {
 // maxLease bounds a lease to a year.
 const maxLease = 366 * 86_400
 
-// Placing implements model.Placing: who wins nodes at auction gets these.
+// Placing implements model.Placing: a winner is placed on the nodes that it won.
 func (t *themis) Placing() bool { return t.auction }
 
 // offered reports whether the cells of a gang that started then are auctioned now: the round in
-// which its lease ended is over since the last decision. Where nobody waited by then it holds
+// which its lease ended is over since the last decision. If no gang waited by then it holds
 // them for another lease, whatever other VCs had decided meanwhile.
 func (m *market) offered(started model.Time) bool {
 	if started == 0 || m.now < started.Add(m.t.lease) {
@@ -69,7 +69,7 @@ func (m *market) offered(started model.Time) bool {
 	return m.before < end && end <= m.now && m.waited <= end
 }
 
-// waitsSince is since when somebody waits, as far as the first few tell.
+// waitsSince is since when a gang waits, as far as the first few tell.
 func waitsSince(v model.View) (first model.Time) {
 	n := 0
 	for g := range v.Waiting() {
@@ -88,7 +88,8 @@ func (t *themis) lastEnd(started, now model.Time) model.Time {
 	return started.Add(max(model.Duration(now-started)/t.lease, 1) * t.lease)
 }
 
-// Stand implements model.Stander: first who is an app by itself, by when it started.
+// Stand implements model.Stander: gangs that are apps by themselves first, by when they
+// started.
 func (t *themis) Stand(g *model.GangView) model.Key {
 	k := model.Key{Then: int64(g.Started)}
 	if g.Hints.App != "" || g.Gangs > 1 {
@@ -149,23 +150,23 @@ func (t *themis) Rank(v model.View) iter.Seq[model.Wish] {
 	}
 }
 
-// app is what a set of jobs that have not ended needs and holds.
+// app is a set of jobs that have not ended: what they need and what they hold.
 type app struct {
 	order int64
 	// start is when the first of its jobs that have not ended was submitted: a trial
 	// that stopped early takes its work and its time with it.
 	start   model.Time
-	work    int64 // GPU-microseconds of all its jobs, and what is left of them
+	work    int64 // total GPU-microseconds of all its jobs, and what is left of them
 	left    int64
-	longest int64 // run time of its longest job, and of the one with most left
+	longest int64 // run time of its longest job, and what is left of the one with most left
 	last    int64
 	most    int64 // GPUs of all its gangs, and of those that hold cells
 	held    int64
-	slow    int64 // of its most sensitive job, in thousandths
+	slow    int64 // of its job most sensitive to placement, in thousandths
 	ended   int   // of its gangs, how many leases
 	waits   []*model.GangView
 	rho     int64
-	bids    int // its place among those who bid, from 1; 0 is none
+	bids    int // its place among the bidders, from 1; 0 is none
 }
 
 // before orders apps by rho, the largest first, then by submission.
@@ -204,9 +205,9 @@ func (t *themis) slowed(g *model.GangView) int64 {
 	return t.slow[g.Hints.Model]
 }
 
-// alone is the time that the app would take on an equal part of the VC, T_id. The
-// paper has N times the time on the whole VC, which for an app that cannot use all
-// of that is longer than its part takes, and the same for one that can.
+// alone is T_ID, the time that the app would take on an equal part of the VC. The paper has N
+// times the time on the whole VC, which for an app that cannot use all of that is longer than
+// its part takes, and the same for one that can.
 func (a *app) alone(total, apps int64) int64 {
 	part := scale(a.work, apps, max(total, 1)) // on total/apps GPUs
 	if a.most*apps <= total {
@@ -215,9 +216,9 @@ func (a *app) alone(total, apps int64) int64 {
 	return max(part, a.longest, 1)
 }
 
-// shared is the time that it takes from its start, T_sh, if from now on it holds so
-// many GPUs, slowed down by spreading: all that is left at the speed of these, and
-// not less than the job with most left. With none it waits for a lease.
+// shared is T_SH, the time that the app takes from its start if from now on it holds so many
+// GPUs, slowed down by spreading: all that is left at the speed of these, and not less than the
+// job with most left. With none it waits for a lease.
 func (a *app) shared(t *themis, now model.Time, gpus, slow int64) int64 {
 	past := int64(now - a.start)
 	if gpus == 0 {
@@ -232,7 +233,7 @@ func (m *market) fairness(a *app, gpus, slow int64) int64 {
 	return max(scale(a.shared(m.t, m.now, gpus, slow), PPM, a.alone(m.total, m.count)), 1)
 }
 
-// single is the same of a gang that waits and is an app by itself, with all its GPUs.
+// single is rho of a waiting gang that is an app by itself, if it gets all its GPUs.
 func (m *market) single(g *model.GangView) int64 {
 	length, leaves := m.t.length(g), int64(g.Leaves)
 	if length > unknown/max(leaves, 1) || leaves == 0 {
@@ -248,8 +249,8 @@ func (m *market) single(g *model.GangView) int64 {
 	return max(scale(shared, PPM, max(alone, 1)), 1)
 }
 
-// below reports that single is less than rho, where a bound tells it: without a division,
-// as most gangs are asked for nothing else.
+// below reports whether single is less than rho, as far as a cheap bound shows it: that needs
+// no division, and most gangs are asked for nothing else.
 func (m *market) below(g *model.GangView, rho int64) bool {
 	length, leaves := m.t.length(g), int64(g.Leaves)
 	if leaves != m.parts.leaves {
@@ -264,14 +265,14 @@ func (m *market) below(g *model.GangView, rho int64) bool {
 	return hi < least || hi == least && lo < rest
 }
 
-// market is who wants what at one decision. Most gangs are apps by themselves: of those
-// that run the ones whose leases go on are only counted, and those that wait become apps
-// when they bid. All that it points to is memory of its own, used again by the next.
+// market is the state of one decision: the apps, and what they hold and want. Most gangs are
+// apps by themselves: running ones whose leases go on are only counted, and waiting ones become
+// apps when they bid. Its memory is its own, and is used again by the next decision.
 type market struct {
 	marketNow
 	apps    []app
-	made    []app             // of singles
-	singles []*model.GangView // that wait, of the lines in which somebody could get something
+	made    []app             // apps made of singles
+	singles []*model.GangView // that wait, of the lines in which one could get cells
 	crowded []crowded
 	aged    []aged
 	large   []*model.GangView // the first that wait of the other lines, when a round ends
@@ -281,7 +282,7 @@ type market struct {
 
 	runs    []leased
 	views   []model.GangView      // of these
-	lent    map[model.JobID]int32 // how many gangs of a job are offered
+	lent    map[model.JobID]int32 // how many gangs of a job are offered for auction
 	named   map[string]int        // apps
 	jobs    map[model.JobID]int
 	bidders []*app
@@ -290,10 +291,10 @@ type market struct {
 	lots    []lot
 	offer   []int32
 	turns   []turn
-	room    []int32 // for bids
+	room    []int32 // scratch memory of bids
 	used    int     // of it
 	arbiter Arbiter
-	winner  *app // who is served
+	winner  *app // the app that is served
 	losers  iter.Seq[model.GangRef]
 }
 
@@ -303,18 +304,19 @@ type marketNow struct {
 	v       model.View
 	now     model.Time
 	before  model.Time // the last decision
-	waited  model.Time // since when somebody waits
+	waited  model.Time // since when a gang waits
 	total   int64
 	count   int64 // of apps
 	free    int64
 	leaving int64                      // GPUs of the gangs whose lease has ended
-	more    int                        // apps that wait for something that could be free, and were not read
-	closes  bool                       // a round in which somebody's lease ended is over
+	more    int                        // waiting apps that were not read, and might fit
+	closes  bool                       // a round in which a lease ended is over
 	largest int32                      // lot
 	parts   struct{ leaves, of int64 } // how many times longer so many leaves take on an equal part
 }
 
-// leased is a gang that runs; ended is that its lease has ended, and it may be lifted.
+// leased is a gang that runs; ended says that its lease has ended, and that it may be
+// preempted.
 type leased struct {
 	ref   model.GangRef
 	ended bool
@@ -333,13 +335,13 @@ const sampled = 4
 // byApp is how gangs that wait are told apart.
 const byApp = model.ByApp | model.ByLength
 
-// open reads the view: who runs, and the first of those who wait. It is false where
-// nobody could get anything.
+// open reads the view: the running gangs, and the first of the waiting ones. It is false where
+// no gang could get anything.
 func (m *market) open(t *themis, v model.View) (some bool) {
 	m.marketNow = marketNow{t: t, v: v, now: v.Now(), before: v.Before(), total: v.Guaranteed(), free: min(v.Free(), 1<<40)}
 	m.runs = m.runs[:0]
 	passed := t.round == 0 || m.now/model.Time(t.round) > m.before/model.Time(t.round)
-	if passed { // else no round is over, and nobody need be asked
+	if passed { // else no round is over, and no lease up for auction
 		m.waited = waitsSince(v)
 		m.stand(passed)
 	}
@@ -369,7 +371,8 @@ func (m *market) open(t *themis, v model.View) (some bool) {
 	return true
 }
 
-// stand reads who runs; a round may have passed in which leases ended.
+// stand reads the running gangs; passed says that a round is over, in which leases may have
+// ended.
 func (m *market) stand(passed bool) {
 	clear(m.lent)
 	for r := range m.v.Standing() {
@@ -385,9 +388,9 @@ func (m *market) stand(passed bool) {
 	}
 }
 
-// ended reports whether the lease of a gang has ended and others may have its cells: who
-// may not be stopped any more, or not yet, keeps them, and bids for none. Of a job with
-// several gangs no more are offered than its budget of preemptions lets go.
+// ended reports whether the lease of a gang has ended and others may have its cells. A gang
+// that may not be preempted, or not yet, keeps them, and bids for none. Of a job with several
+// gangs no more are offered than its budget of preemptions allows.
 func (m *market) ended(r *model.Ranked) bool {
 	if !m.offered(model.Time(r.Key.Then)) {
 		return false
@@ -408,8 +411,8 @@ func (m *market) ended(r *model.Ranked) bool {
 // asks for.
 func (m *market) reachable(l *model.Line) bool { return int64(l.Leaves) <= m.free+m.leaving }
 
-// read makes apps of those who run and of those who wait in lines for several, and counts
-// the others.
+// read makes apps of the gangs in runs and of the waiting ones in grouped lines, and counts the
+// others.
 func (m *market) read(lines []model.Line) {
 	n := len(m.runs)
 	for i := range lines {
@@ -491,7 +494,7 @@ func (m *market) app(g *model.GangView) *app {
 	return a
 }
 
-// rank works out the rho of the apps, and orders whose lease has ended.
+// rank computes the rho of the apps, and sorts the gangs whose lease has ended.
 func (m *market) rank() {
 	for i := range m.apps {
 		a := &m.apps[i]
@@ -538,7 +541,7 @@ func (m *market) serve(yield func(model.Wish) bool) {
 	m.collect(yield)
 }
 
-// over yields the gangs that may be lifted, nil where there are none.
+// over yields the gangs that may be preempted, nil where there are none.
 func (m *market) over(may func(*expired) bool) iter.Seq[model.GangRef] {
 	if len(m.expired) == 0 || !slices.ContainsFunc(m.expired, func(e expired) bool { return may(&e) }) {
 		return nil

@@ -61,8 +61,8 @@ func (m *market) sell(yield func(model.Wish) bool) {
 	}
 }
 
-// overFor yields the gangs that may be lifted for a winner, before the next is asked for:
-// those whose cells nobody else won. nil is that there are none.
+// overFor yields the gangs that may be preempted for a winner: those whose cells no app won.
+// nil is that there are none. The sequence is valid until the next call.
 func (m *market) overFor(a *app) iter.Seq[model.GangRef] {
 	if m.winner = a; !slices.ContainsFunc(m.expired, m.loses) {
 		return nil
@@ -79,7 +79,7 @@ func (m *market) overFor(a *app) iter.Seq[model.GangRef] {
 	return m.losers
 }
 
-// loses reports whether a gang may be lifted for the winner.
+// loses reports whether a gang may be preempted for the winner.
 func (m *market) loses(e expired) bool { return !e.won && e.app != m.winner }
 
 // offers lists what is offered: idle leaves, no more than the VC's guarantee has free,
@@ -161,12 +161,12 @@ func (m *market) useful(a *app) bool {
 	return slices.ContainsFunc(a.waits, func(g *model.GangView) bool { return fits(g, m.free+m.leaving) })
 }
 
-// turn is when an app gets leftovers.
+// turn is an app's place in the order of leftovers.
 type turn struct {
-	app, single int32 // one is -1
-	bids        int32 // as of the app
-	picky       bool
-	lot         uint64
+	app, single int32  // one is -1
+	bids        int32  // as of the app
+	picky       bool   // sensitive to placement
+	lot         uint64 // the number drawn for it
 	order       int64
 }
 
@@ -180,9 +180,9 @@ func (a *turn) compare(b *turn) int {
 	return cmp.Or(cmp.Compare(a.lot, b.lot), cmp.Compare(a.order, b.order))
 }
 
-// leftovers yields those that did not bid: those whose jobs care where they run
-// first, each in an order that the seed and the time say; then those that bid and
-// got less than they want, by rho. Nobody is lifted for them.
+// leftovers serves the apps that did not bid: those sensitive to placement first, each group in
+// an order drawn from the seed and the time; then the bidders that got less than they want, by
+// rho. No gang is preempted for them.
 func (m *market) leftovers(yield func(model.Wish) bool) {
 	m.listTurns(m.v.Free())
 	for i := range m.turns {
@@ -231,8 +231,8 @@ func (m *market) listTurns(free int64) {
 	slices.SortFunc(m.turns, func(a, b turn) int { return a.compare(&b) })
 }
 
-// unread yields those that were not read, while something is free: of about one run
-// time and shape in order of submission, these in an order that the seed says.
+// unread serves the gangs that were not read, while something is free: those of about one run
+// time and shape in order of submission, the groups in an order drawn from the seed.
 func (m *market) unread(yield func(model.Wish) bool) {
 	free := m.v.Free()
 	if !slices.ContainsFunc(m.lines, func(l model.Line) bool { return int64(l.Leaves) <= free && !m.v.Fruitless(l.First[0].Shape) }) {
@@ -259,7 +259,8 @@ func sign(after bool) int {
 }
 
 // draw mixes the seed, the time and what tells apps apart into a number (the finalizer of
-// splitmix64). That must not be a number of the job's: it depends on who else submits.
+// splitmix64). of must not be the number of a job: that depends on which other jobs are
+// submitted.
 func draw(seed int64, now model.Time, of int64) uint64 {
 	x := uint64(seed)*0x9E3779B97F4A7C15 + uint64(now)*0xBF58476D1CE4E5B9 + uint64(of)*0x94D049BB133111EB
 	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
@@ -271,10 +272,10 @@ func draw(seed int64, now model.Time, of int64) uint64 {
 type agent struct {
 	m     *market
 	app   *app
-	stays int64           // GPUs that it holds and whose leases have not ended
+	stays int64           // GPUs that it holds by leases that have not ended
 	gangs []candidate     // that it wants, in the order in which they are served
 	sizes []int32         // of these, in leaves
-	took  [ways][][]int32 // where they would go: by way, gang and lot
+	took  [ways][][]int32 // GPUs that they would take: by way, gang and lot
 	by    []int           // the way of each row
 	rows  []Row
 	kept  []candidate
@@ -287,8 +288,8 @@ type candidate struct {
 	nodes   cell.NodeSet // that it won, nil where it won cells of another gang
 }
 
-// begin makes the agent of an app: what it holds it wants to keep, then its jobs are
-// served in the order of submission.
+// begin makes the agent of an app: it bids for the cells that the app holds first, then for its
+// waiting gangs in order of submission.
 func (a *agent) begin(m *market, of *app) {
 	*a = agent{m: m, app: of, stays: of.held, gangs: a.gangs[:0], sizes: a.sizes[:0], took: a.took, by: a.by[:0], kept: a.kept[:0], rows: a.rows[:0]}
 	for way := range a.took {
@@ -323,12 +324,12 @@ const (
 // and so on.
 func (a *agent) Bid(offer []int32) (nothing int64, rows []Row) {
 	if c := &a.gangs[0]; c.expired < 0 && slices.ContainsFunc(c.gang.Members, func(m cell.Member) bool { return m.Leaves > a.m.largest }) {
-		return 0, nil // there is room for no task of it
+		return 0, nil // no lot is large enough for one of its tasks
 	}
 	b := bidding{agent: a, offer: offer, left: a.m.take(len(offer))}
 	for way := range ways {
 		if way == fragments && b.whole {
-			break // each on what is smallest, as when tight
+			break // each gang goes to the smallest lot, as when tight
 		}
 		copy(b.left, offer)
 		b.way(way)
@@ -343,13 +344,13 @@ func (a *agent) Bid(offer []int32) (nothing int64, rows []Row) {
 	return nothing, b.rows
 }
 
-// bidding is a bid that is made.
+// bidding is a bid as it is made.
 type bidding struct {
 	*agent
 	offer, left []int32
 	whole       bool            // its gangs that were tried go to one lot each, whichever way
-	stuck       bool            // and there is none for the first
-	fair        [maxGangs]int64 // rho with so many of them, none slowed down; 0 is not known
+	stuck       bool            // no lot has room for the first of them
+	fair        [maxGangs]int64 // by number of gangs: rho if none is slowed down; 0 is not known
 }
 
 // way fills lots in one way.
@@ -365,7 +366,7 @@ func (b *bidding) way(way int) {
 			b.stuck = i == 0 && b.whole
 			return
 		}
-		all := take // by all of them
+		all := take // of all gangs so far
 		if i > 0 {
 			all = b.m.take(len(b.offer))
 		}

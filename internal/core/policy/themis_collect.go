@@ -15,7 +15,7 @@ import (
 // maxTries is for how many gangs cells are collected in vain at the end of one round.
 const maxTries = 8
 
-// crowded is a gang for which the auction had no room.
+// crowded is a waiting gang for which the auction had no room.
 type crowded struct {
 	gang *model.GangView
 	rho  int64
@@ -28,10 +28,10 @@ type aged struct {
 	rho    int64
 }
 
-// collect serves one gang at the end of a round for which there was no room in it: the
-// worst off of those that have waited for a lease, and are worse off for sharing (rho
-// above 1). Over are all gangs that have run for a lease and are less badly off, in
-// whatever round their last lease ended. It is false when no more wishes are heard.
+// collect serves, at the end of a round, one gang for which there was no room in it: the worst
+// off of those that have waited for a lease, and are worse off for sharing (rho above 1). It
+// may preempt all gangs that have run for a lease and are less badly off, in whatever round
+// their last lease ended. It is false when no more wishes are heard.
 func (m *market) collect(yield func(model.Wish) bool) bool {
 	tries := 0
 	for _, c := range m.crowd() {
@@ -64,7 +64,7 @@ func (m *market) collect(yield func(model.Wish) bool) bool {
 	return true
 }
 
-// crowd lists for whom there was no room, the worst off first.
+// crowd lists the gangs for which there was no room, the worst off first.
 func (m *market) crowd() []crowded {
 	m.crowded, m.aged = m.crowded[:0], m.aged[:0]
 	if !m.closes {
@@ -85,7 +85,8 @@ func (m *market) crowd() []crowded {
 	return m.crowded
 }
 
-// press adds a gang to these when it is one of them; without a rho it is an app by itself.
+// press adds a waiting gang to these if it has waited for a lease, finds no room, and has a rho
+// above 1. A rho of 0 is computed: the gang is an app by itself.
 func (m *market) press(g *model.GangView, rho int64) {
 	if model.Duration(m.now-g.Since) < m.t.lease || int64(g.Leaves) > m.total {
 		return
@@ -101,7 +102,7 @@ func (m *market) press(g *model.GangView, rho int64) {
 	}
 }
 
-// age lists who has run for a lease and may be stopped, of the smallest rho first.
+// age lists the gangs that have run for a lease and may be preempted, the smallest rho first.
 func (m *market) age() {
 	for r := range m.v.Standing() {
 		if started := model.Time(r.Key.Then); started == 0 || m.now < started.Add(m.t.lease) || m.v.Yields(r.Ref) == 0 {
