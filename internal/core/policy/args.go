@@ -12,8 +12,8 @@ import (
 // maxList bounds the values of a parameter that is a list.
 const maxList = 100_000
 
-// args reads a policy's parameters: each reader takes one by its key, gives the
-// default where it is absent, and remembers what is wrong; done says all of it.
+// args reads a policy's parameters: each reader takes one by its key, gives the default where
+// it is absent, and remembers what is wrong; done returns all errors.
 type args struct {
 	policy string
 	given  []model.Param
@@ -59,8 +59,7 @@ func (a *args) flag(key string, otherwise bool) bool {
 	return false
 }
 
-// list reads numbers of at least 1 that rise, divided by "/"; strictly where so
-// asked.
+// list reads rising numbers of at least 1, separated by "/"; strictly rising if so asked.
 func (a *args) list(key string, otherwise []int64, strictly bool) []int64 {
 	v, ok := a.take(key)
 	if !ok {
@@ -205,7 +204,7 @@ func decimal(n int64) string {
 	return strings.TrimRight(fmt.Sprintf("%d.%03d", n/1000, n%1000), "0")
 }
 
-// pairs reads a list such as ann:2/bob:1: names with what follows each.
+// pairs reads a list such as ann:2/bob:1: names, and what follows the colon of each.
 func (a *args) pairs(key, want string) [][2]string {
 	v, ok := a.take(key)
 	if !ok {
@@ -228,8 +227,8 @@ func (a *args) pairs(key, want string) [][2]string {
 	return out
 }
 
-// weights reads a list such as ann:2/bob:1 of whole numbers from 1 to 1,000,000;
-// whoever is not in it weighs 1.
+// weights reads a list such as ann:2/bob:1 of whole numbers from 1 to 1,000,000; names that are
+// not in it weigh 1.
 func (a *args) weights(key string) map[string]int64 {
 	want := "a list of names with whole weights from 1 to 1000000, such as ann:2/bob:1"
 	out := map[string]int64{}

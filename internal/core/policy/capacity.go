@@ -10,17 +10,16 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// capacity is YARN's Capacity Scheduler inside one VC: a tree of queues, each
-// guaranteed a percentage of the queue above it and allowed a maximum. At every
-// level the queue that uses least of its guarantee comes first; in a leaf queue the
-// gang submitted first. Nobody is held up: what does not fit, or would break a limit, is
-// passed over. Capacities count leaves, in gangs of this priority and above.
+// capacity is YARN's Capacity Scheduler inside one VC: a tree of queues, each guaranteed a
+// percentage of the queue above it and allowed a maximum. At every level the queue that uses
+// least of its guarantee comes first; in a leaf queue the gang submitted first. No gang is held
+// up: what does not fit, or would break a limit, is passed over. Capacities count leaves, in
+// gangs of this priority and above.
 //
-// One user of a queue with capacity C, of which U are active (they wait or hold in it),
-// gets at most min(max(C/U, C*minimumUserLimit/100), guarantee*userLimitFactor)
-// leaves, rounded up; C is the guarantee, or what the queue would use where that is
-// more. A gang is whole, so that whoever holds nothing may start one that
-// exceeds a limit: it could never start otherwise.
+// A user of a queue with capacity C and U active users (who wait or hold in it) gets at most
+// min(max(C/U, C*minimumUserLimit/100), guarantee*userLimitFactor) leaves, rounded up; C is the
+// guarantee, or what the queue would use where that is more. A gang cannot be divided, so a
+// user who holds nothing may start one that exceeds a limit: it could never start otherwise.
 //
 // With preempt, a queue below its ideal takes cells back from queues beyond theirs, in
 // rounds as YARN's ProportionalCapacityPreemptionPolicy does: see rounds.go.
@@ -42,7 +41,7 @@ func newCapacity(a *args) *capacity {
 // byLeaf tells gangs apart by what their limits depend on.
 const byLeaf = model.ByQueue | model.ByUser
 
-// tenant is one user in one leaf queue, with what waits.
+// tenant is one user in one leaf queue, with its waiting gangs.
 type tenant struct {
 	user  model.Subject
 	used  int64
@@ -56,7 +55,7 @@ type line struct {
 	head  model.GangView
 }
 
-// usage is one walk: what all queues use and who waits.
+// usage is the state of one walk: what all queues use and what waits in them.
 type usage struct {
 	c       *capacity
 	v       model.View
@@ -67,8 +66,8 @@ type usage struct {
 	alive   []int      // lines with a head in or below the queue
 }
 
-// usage reads what everybody uses, and with all what everybody waits for, also who
-// asks for more than is free.
+// usage reads what all queues and users hold, and what waits; with all also the gangs that ask
+// for more than is free.
 func (c *capacity) usage(v model.View, all bool) *usage {
 	n := len(c.tree.queues)
 	u := &usage{c: c, v: v, total: v.Guaranteed(), used: make([]int64, n), waits: make([]int64, n),
@@ -91,7 +90,7 @@ func (c *capacity) usage(v model.View, all bool) *usage {
 	return u
 }
 
-// count reads what everybody uses.
+// count reads what all queues and users hold.
 func (u *usage) count() {
 	clear(u.used)
 	for q := range u.tenants {
@@ -127,8 +126,8 @@ func (u *usage) live(q, n int) {
 	}
 }
 
-// Rank implements model.Policy: once more where somebody got cells, which raised the limit of
-// another that was passed over.
+// Rank implements model.Policy. It walks once more where a placement raised a limit for which
+// another gang was passed over.
 func (c *capacity) Rank(v model.View) iter.Seq[model.Wish] {
 	return func(yield func(model.Wish) bool) {
 		for c.serve(v, yield) {
@@ -136,8 +135,8 @@ func (c *capacity) Rank(v model.View) iter.Seq[model.Wish] {
 	}
 }
 
-// serve asks for each gang that its queue and its user may have; it reports whether one that they
-// might not have may be had by now.
+// serve wishes for each gang that the limits of its queue and its user allow; it reports
+// whether one that they did not allow is allowed by now.
 func (c *capacity) serve(v model.View, yield func(model.Wish) bool) (again bool) {
 	free := v.Free()
 	u := c.usage(v, c.preempt || free > 0)
@@ -181,8 +180,8 @@ func (c *capacity) serve(v model.View, yield func(model.Wish) bool) (again bool)
 	})
 }
 
-// next returns the leaf queue whose turn it is, with the tenant and line of the gang
-// that was submitted first in it; -1 when nobody waits.
+// next returns the leaf queue to serve, with the tenant and line of the gang that was submitted
+// first in it; -1 when no gang waits.
 func (u *usage) next() (queue int, first *tenant, at int) {
 	queue = -1
 	for level := u.c.tree.roots; len(level) > 0; level = u.c.tree.queues[queue].below {
@@ -247,7 +246,7 @@ func (u *usage) allows(q int, t *tenant, need int64) bool {
 
 // limit is how many leaves one user of a leaf queue may hold.
 func (u *usage) limit(q int, need int64) int64 {
-	guarantee := u.total * u.c.tree.queues[q].share // in millionths of a leaf, as are the others
+	guarantee := u.total * u.c.tree.queues[q].share // in millionths of a leaf, as is c
 	c := max(guarantee, (u.used[q]+need)*fullShare)
 	active := int64(0)
 	for i := range u.tenants[q] {
@@ -296,8 +295,7 @@ func find(v model.View, ref model.GangRef) (model.GangView, bool) {
 	return model.GangView{}, false
 }
 
-// NextChange implements model.Timed: the next round in which somebody may take
-// cells back.
+// NextChange implements model.Timed: the next round in which a gang may take cells back.
 func (c *capacity) NextChange(v model.View) model.Time {
 	if !c.preempt {
 		return 0
@@ -305,7 +303,7 @@ func (c *capacity) NextChange(v model.View) model.Time {
 	return c.usage(v, true).nextRound()
 }
 
-// noteRound writes down that a round took cells back.
+// noteRound notes that a round took cells back.
 func noteRound(round int64) *model.Note {
 	return &model.Note{Data: strconv.AppendInt(nil, round, 10)}
 }

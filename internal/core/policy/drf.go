@@ -6,21 +6,20 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// drf serves whoever has the smallest dominant share first (Dominant Resource
-// Fairness, Ghodsi et al., NSDI'11, Algorithm 1, and weights as in section 4.3):
-// the largest fraction of any resource that the VC is guaranteed, divided by the
-// weight. The gangs of one user are in order of submission; equal shares go in order of
-// the next gangs. What does not fit is passed over, so nobody is held up, and
-// nobody is stopped.
+// drf serves the user with the smallest dominant share first (Dominant Resource Fairness,
+// Ghodsi et al., NSDI'11, Algorithm 1, and weights as in section 4.3): the largest fraction of
+// any resource that the VC is guaranteed, divided by the weight. The gangs of one user are in
+// order of submission; equal shares go in order of the next gangs. What does not fit is passed
+// over: no gang is held up, and none is preempted.
 //
-// Resources are GPUs, GPU memory, cores, memory and the leaves of each SKU. A share
-// counts what the leaves carry that somebody holds, not what his tasks ask for:
-// nobody else can use the rest of a leaf.
+// Resources are GPUs, GPU memory, cores, memory and the leaves of each SKU. A share counts what
+// the leaves carry that a user holds, not what the tasks on them ask for: no other user can use
+// the rest of a leaf.
 type drf struct {
 	// by=user (default) or by=team, which is the queue that a job names: the
 	// paper's users are either.
 	by model.By
-	// weights=ann:2/bob:1 are of users or teams; 1 for whoever is not in it.
+	// weights=ann:2/bob:1 are of users or teams; all others weigh 1.
 	weights map[string]int64
 }
 
@@ -65,7 +64,7 @@ func (p drf) Rank(v model.View) iter.Seq[model.Wish] {
 	}
 }
 
-// account is one user or team with what it waits for.
+// account is one user or team with its waiting gangs.
 type account struct {
 	gangs  model.PartyGangs
 	head   model.GangView // the next of them
@@ -78,15 +77,16 @@ func (a *account) before(b *account) bool {
 	return x < y || x == y && a.head.Order < b.head.Order
 }
 
-// weigh reads all shares again after one got cells: they may have been promised to others
-// with a lower priority, whose shares fall.
+// weigh reads all shares again after a gang got cells: these may have been promised to gangs of
+// a lower priority, whose shares fall.
 func (p drf) weigh(v model.View, all []account) {
 	for i := range all {
 		all[i].share = v.Share(p.by, all[i].gangs.Party)
 	}
 }
 
-// first returns whose turn it is.
+// first returns the index of the account with the smallest weighted share, which is served
+// next.
 func first(all []account) int {
 	at := 0
 	for i := range all {
@@ -97,7 +97,8 @@ func first(all []account) int {
 	return at
 }
 
-// waiting returns who waits; with all also for more than is free.
+// waiting returns the accounts with waiting gangs; with all also those that ask for more than
+// is free.
 func (p drf) waiting(v model.View, all bool) []account {
 	parties := v.Parties(p.by, all)
 	out := make([]account, 0, len(parties))
@@ -112,7 +113,7 @@ func (p drf) waiting(v model.View, all bool) []account {
 // fits reports whether a wish for a gang may find anything with so many leaves free.
 func fits(g *model.GangView, free int64) bool { return int64(g.Leaves) <= free || g.Shape == "" }
 
-// weightOf is the weight of a party that is told apart by one thing.
+// weightOf is the weight of a party, which has one of queue, user and app.
 func weightOf(weights map[string]int64, p model.Party) int64 {
 	if w := weights[p.Queue+string(p.User)+p.App]; w > 0 {
 		return w

@@ -12,8 +12,8 @@ import (
 // early stops jobs whose loss no longer falls, or warns of them: most jobs of Philly reach
 // their lowest loss long before they end (Jeon et al., ATC'19, section 4.2).
 //
-// What it remembers of a job: "loss BEST at STEP, N reports since, seen AT", the loss in
-// parts of 10^9.
+// The note of a job is "loss BEST at STEP, N reports since, seen AT", the loss in parts of
+// 10^9.
 type early struct {
 	// early=off, warn, or stop.
 	mode string
@@ -31,7 +31,8 @@ func newEarly(a *args) early {
 	}
 }
 
-// trend is how the loss of a job went.
+// trend is the course of a job's loss: the lowest in parts of 10^9, its step, the reports
+// since, and when the last was made.
 type trend struct {
 	best, step, reports int64
 	seen                model.Time
@@ -49,7 +50,7 @@ func (t *trend) text() []byte {
 // billionths reads a loss; what is no number is the largest.
 func billionths(loss string) int64 {
 	f, err := strconv.ParseFloat(loss, 64)
-	if err != nil || f-f != 0 || f > 1e9 { // no number, and no end of one, is no good loss
+	if err != nil || f-f != 0 || f > 1e9 { // NaN, infinite or huge: no good loss
 		return math.MaxInt64
 	}
 	return int64(max(f, -1e9) * 1e9)
@@ -62,7 +63,7 @@ func (e *early) Watch(g *model.GangView) (note []byte, stop string) {
 		return nil, ""
 	}
 	t, known := readTrend(g.Note)
-	if known && t.seen == p.LossAt { // what tells of something else is no report
+	if known && t.seen == p.LossAt { // a report without a new loss
 		return nil, ""
 	}
 	loss := billionths(p.Loss)
@@ -84,7 +85,8 @@ func (e *early) Watch(g *model.GangView) (note []byte, stop string) {
 	return append(append(note, "; warning: "...), why...), ""
 }
 
-// saves says how much GPU time is left of the steps that a job told of.
+// saves says how many GPU-hours a stop now saves, by the steps that a job reported; "" where
+// that is not known.
 func saves(g *model.GangView) string {
 	all := shows(g)
 	if all == 0 || all <= int64(g.Ran) {

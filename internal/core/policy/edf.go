@@ -10,11 +10,10 @@ import (
 // they come after all that have one.
 const bestEffort = 1 << 61
 
-// newEDF makes the order by earliest deadline. A job with several deadlines (soft)
-// counts with the first that has not passed; one whose last has passed, or without
-// any, is best effort. With preempt (the default) a gang takes cells back from
-// those with later deadlines, and best effort goes by shortest remaining run time;
-// without it goes by submission and nobody is stopped.
+// newEDF makes the order by earliest deadline. A job with several deadlines (soft) counts with
+// the first that has not passed; one whose last has passed, or without any, is best effort.
+// With preempt (the default) a gang preempts those with later deadlines, and best effort goes
+// by shortest remaining run time; without it goes by submission and no gang is preempted.
 func newEDF(a *args) model.Policy {
 	preempt := a.flag("preempt", true)
 	effort := func(g *model.GangView) model.Key {
@@ -64,7 +63,7 @@ func newEDF(a *args) model.Policy {
 		for g := range v.Running() {
 			sinks(&g)
 		}
-		for r := range v.Promised() { // who is promised cells gives them up as well
+		for r := range v.Promised() { // gangs that were promised cells give them up as well
 			g := v.Gang(r.Ref)
 			sinks(&g)
 		}

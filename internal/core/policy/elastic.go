@@ -40,8 +40,8 @@ func skusOf(g *model.GangView) []cell.TypeName {
 	return out
 }
 
-// peaks are the sizes among which is the fastest of a type: the least and the most, and
-// those around the numbers of GPUs that were measured, as it is linear between these.
+// peaks are the sizes of which one is the fastest on a type: the least and the most, and those
+// around the numbers of GPUs that were measured, as speed is linear between these.
 func peaks(g *model.GangView, sku cell.TypeName) []int32 {
 	z := &g.Sizes
 	out := []int32{z.Least, z.Most}
@@ -67,8 +67,8 @@ func declaredOn(g *model.GangView) cell.TypeName {
 	return best
 }
 
-// atSize is how long a gang that would take so long as it is declared takes on a type
-// with so many members. What of its types is not known takes as long as declared.
+// atSize is how long a gang takes on a type with so many members, if it takes left where its
+// run time is declared for. Where the offline model knows too little, that is left as well.
 func atSize(g *model.GangView, left int64, sku cell.TypeName, members int32) int64 {
 	usual := perf.On(g.Speeds, declaredOn(g), usualGPUs(g))
 	rate := perf.On(g.Speeds, sku, gpusOf(g, members))

@@ -7,10 +7,10 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// fifo serves strictly in order of submission: whoever cannot start makes those
-// behind it wait for the chains that it could use. With the parameter preempt a
-// gang that waits also takes cells back from those submitted later, the last
-// first: one that was preempted, or hit by a fault, and whose cells are in use.
+// fifo serves strictly in order of submission: a gang that cannot start holds up those behind
+// it on the chains that it could use. With the parameter preempt a waiting gang also preempts
+// gangs submitted later, the last first: that serves one that was preempted, or hit by a fault,
+// and whose cells are in use.
 type fifo struct {
 	preempt bool
 	quantum model.Duration

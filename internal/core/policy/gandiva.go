@@ -12,14 +12,14 @@ import (
 // gandiva is introspective scheduling (Xiao et al., OSDI'18): gangs share devices by
 // turns rather than wait, and are packed, unpacked and moved by what is seen of them.
 //
-// A gang that arrives is placed at once where it can be, in this order: on nodes whose
-// gangs want as many devices as it does (their affinity), the least loaded first; on
-// nodes without any gang, which take its affinity; on free devices anywhere; and when
-// none are free, beside gangs of its affinity, the least loaded devices first, with
-// which it takes turns. Else it waits. When a gang departs those who wait are looked at
-// again, in order of submission, and then those who run (gandiva_tune.go).
+// A gang that arrives is placed at once where it can be, in this order: on nodes whose gangs
+// want as many devices as it does (their affinity), the least loaded first; on nodes without
+// any gang, which take its affinity; on free devices anywhere; and when none are free, beside
+// gangs of its affinity, the least loaded devices first, with which it takes turns
+// (time-slicing). Else it waits. When a gang departs the waiting gangs are looked at again, in
+// order of submission, and then the running ones (gandiva_tune.go).
 //
-// Only gangs share that let themselves: see the hints suspendable and packable.
+// Only gangs whose jobs allow it share: see the hints suspendable and packable.
 type gandiva struct {
 	// quantum=60 seconds: how long a turn is, as in the paper.
 	quantum model.Duration
@@ -35,9 +35,9 @@ type gandiva struct {
 	moves int64
 	// settle=600 seconds: how long a gang runs before it is moved (ours).
 	settle model.Duration
-	// grow=300 seconds: how long GPUs are idle on the nodes of an elastic job, and nobody
-	// waits, before it grows there (ours: the paper says after an idle delay); below 0
-	// nobody grows.
+	// grow=300 seconds: how long GPUs are idle on the nodes of an elastic job, while no gang
+	// waits, before it grows there (ours: the paper says after an idle delay); below 0 no job
+	// grows.
 	grow model.Duration
 	// free=0.75: a node with at least this part of its devices free is emptied if that
 	// is possible: the paper's three of four.
@@ -71,7 +71,7 @@ func (p *gandiva) Needs() []model.Ability {
 	return []model.Ability{model.CanSuspend}
 }
 
-// Rank implements model.Policy: who moves first, then in order of submission.
+// Rank implements model.Policy: gangs that move first, then in order of submission.
 func (p *gandiva) Rank(v model.View) iter.Seq[model.Wish] {
 	return func(yield func(model.Wish) bool) {
 		r := &reaction{p: p, v: v, misses: map[string]bool{}, yield: yield}
@@ -106,7 +106,7 @@ func (p *gandiva) Rank(v model.View) iter.Seq[model.Wish] {
 	}
 }
 
-// reaction is one pass over the gangs that wait.
+// reaction is the paper's reactive mode: one pass over the gangs that wait.
 type reaction struct {
 	p      *gandiva
 	v      model.View
@@ -131,7 +131,7 @@ func (p *gandiva) hosts(a *model.Allocation, leaves int32) bool {
 	return a.Leaves == leaves && a.Steady && int64(len(a.Gangs)) < p.sharers && a.Each[0].Hints.Suspendable
 }
 
-// floor is what gandiva sees of the gangs that run, as of some moment.
+// floor is where gangs of the VC run, as of some moment.
 type floor struct {
 	allocs []*model.Allocation
 	used   map[int32]*machine // by node, those with gangs of the VC
@@ -162,7 +162,8 @@ func survey(v model.View) *floor {
 	return f
 }
 
-// serve yields what can be done for one gang, the best first; false when that is all.
+// serve wishes for what can be done for one gang, the best first; false when no more wishes are
+// heard.
 func (r *reaction) serve(g *model.GangView) bool {
 	switch {
 	case g.Delayed:
@@ -186,14 +187,14 @@ func (r *reaction) serve(g *model.GangView) bool {
 	return r.join(g)
 }
 
-// place tries free cells: of the gang's affinity, of none, and of any. Only when there are
-// none opportunistic work leaves for it, wherever that is least, and then members of jobs
-// that have grown.
+// place tries free cells: of the gang's affinity, of none, and of any. Only when none of these
+// are free is opportunistic work preempted for it, wherever that is least, and then members of
+// jobs that have grown leave.
 func (r *reaction) place(g *model.GangView) bool {
 	if r.floor == nil {
 		r.floor = survey(r.v)
 	}
-	if g.Moved { // it has a place of its own
+	if g.Moved { // its new place is found
 		return r.yield(model.Wish{Gang: g.Ref})
 	}
 	for _, n := range r.alike(g) {

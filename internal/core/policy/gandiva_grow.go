@@ -8,16 +8,16 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Gandiva's growing and shrinking: an elastic job that has its usual size gets more members
-// on the nodes on which it runs, when GPUs were idle there for a while and nobody waits in
-// the VC. It goes back to its usual size when others want these GPUs: a gang that arrives
-// is promised those that it needs before anybody is suspended for it, and what
-// is left of a job of which a member left for that, or was lost, follows.
+// Gandiva's grow-shrink: an elastic job that has its usual size gets more members on the nodes
+// on which it runs, when GPUs were idle there for a while and no gang of the VC waits. It goes
+// back to its usual size when others want these GPUs. A gang that arrives is promised those
+// that it needs before any gang is suspended for it. A job that loses a member, for such a gang
+// or by a fault, gives up all its members above the usual size.
 //
-// What is noted of such a job is for how many members there was room all the time, and since
+// The note of such a job says for how many members there has been room all the time, and since
 // when: "room for 2 since 1200000000us".
 
-// room is what is noted of a gang; the zero value is nothing.
+// room is the note of a gang; the zero value is no note.
 type room struct {
 	members int32
 	since   model.Time
@@ -49,8 +49,8 @@ func above(g *model.GangView) int64 {
 	return int64(max(g.Sizes.Now-g.Sizes.Usual, 0)) * int64(g.Sizes.Each)
 }
 
-// settleSizes gives jobs their usual size that have grown and lost a member since, and sums
-// up what the others have above theirs; false when that is all.
+// settleSizes gives jobs their usual size that have grown and lost a member since, and sums up
+// the GPUs that the others have above theirs; false when no more wishes are heard.
 func (r *reaction) settleSizes() bool {
 	for _, g := range elastics(r.v) {
 		switch {
@@ -64,13 +64,13 @@ func (r *reaction) settleSizes() bool {
 	return true
 }
 
-// shrinkable reports whether a gang might get cells of members that grew.
+// shrinkable reports whether a gang might get cells of members above the usual sizes.
 func (r *reaction) shrinkable(g *model.GangView) bool {
 	return r.grown > 0 && int64(g.Leaves) <= r.v.Free()+r.grown && (g.Shape == "" || !r.misses[g.Shape])
 }
 
-// resize lets jobs grow where nobody wants the GPUs and nobody takes turns, and shrink where
-// somebody waits; false when that is all.
+// resize lets jobs grow while no gang wants the GPUs and none takes turns, and shrink while
+// some gang waits; false when no more wishes are heard.
 func (in *introspection) resize(allocs []*model.Allocation) bool {
 	wanted, given := in.v.Wanted(), int64(0)
 	calm := in.p.grow >= 0 && wanted == 0 && !slices.ContainsFunc(allocs, func(a *model.Allocation) bool { return len(a.Gangs) > 1 })
@@ -97,14 +97,14 @@ func (in *introspection) resize(allocs []*model.Allocation) bool {
 	return true
 }
 
-// grow is the wish of a gang that may grow: for how many members there is room is noted
-// until there was for long enough.
+// grow is the wish of a gang that may grow: for how many members there is room is noted until
+// that was so for long enough.
 func (in *introspection) grow(g *model.GangView, noted room) model.Wish {
 	more := in.v.Beside(g.Ref)
 	if more == 0 {
 		return model.Wish{}
 	}
-	if noted.members == 0 || noted.since < g.Since { // or it was elsewhere then
+	if noted.members == 0 || noted.since < g.Since { // or it ran elsewhere then
 		noted = room{more, in.v.Now()}
 	}
 	noted.members = min(noted.members, more)
@@ -119,7 +119,8 @@ func (in *introspection) grow(g *model.GangView, noted room) model.Wish {
 	return w
 }
 
-// nextGrowth is when the first job may grow that has room now, or one began to run; 0 is none.
+// nextGrowth is when the first job for which room is noted may grow, or one begins to run; 0 is
+// none.
 func (p *gandiva) nextGrowth(v model.View) (next model.Time) {
 	if p.grow < 0 || !v.Elastic() {
 		return 0

@@ -10,18 +10,18 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Gandiva's introspection: what it does about gangs that run. Those that take turns are
-// watched, and the two that use their devices least are packed into one turn when their
-// memory fits. After a while packed gangs are judged by what they do against what they
-// did alone in their turns: together they must do at least as much as by turns, which is
-// 1, or they are parted. When devices become free that nobody takes who waits, gangs move
-// there from shared devices, and together from several nodes; and while somebody waits
-// who would fit by number, a node that is almost free is emptied.
+// Gandiva's introspective mode: what it does about gangs that run. Gangs that take turns are
+// profiled, and the two that use their devices least are packed into one turn when their memory
+// fits. After a while a packed pair is judged by the rates of its gangs against those in turns
+// of their own. The sum of these ratios must be at least 1, as by turns, or the pair is
+// unpacked. When devices become free that no waiting gang takes, gangs migrate there from
+// shared devices, or from several nodes to one. While a gang waits for which enough devices are
+// free, but not together, a node that is almost free is emptied.
 
 // watch is what is noted about a job with a gang that shares devices.
 type watch struct {
-	// The window that is open: since when, with how much run and how many steps done. 0 is
-	// that none is, as nothing is known yet of what it did before.
+	// The open window: when it began, and how long the gang had run and how many steps it had
+	// done by then. An At of 0 is no window, as the steps are not known yet.
 	At     model.Time     `json:"at"`
 	Ran    model.Duration `json:"ran"`
 	Step   int64          `json:"step"`
@@ -30,20 +30,20 @@ type watch struct {
 	// and use of its devices in thousandths.
 	Rate int64 `json:"rate,omitempty"`
 	Util int32 `json:"util,omitempty"`
-	// Bad are jobs that it was packed with in vain, the last few.
+	// Bad are the last few jobs with which packing did not pay.
 	Bad []model.JobID `json:"bad,omitempty"`
 }
 
-// mostBad bounds how many vain partners are remembered.
+// mostBad bounds how many such jobs are noted.
 const mostBad = 8
 
 // guest is a gang on shared devices, as of a look.
 type guest struct {
 	model.GangView
 	watch
-	fresh bool // the watch is to be noted
-	// lag is how long it ran since it told its steps last; below 0 where that is not known,
-	// or it told none.
+	fresh bool // the watch changed and is to be noted
+	// lag is how long it ran since it reported its steps last; below 0 where that is not known,
+	// or it reported none.
 	lag model.Duration
 }
 
@@ -73,9 +73,9 @@ func (p *gandiva) Tune(v model.View) iter.Seq[model.Wish] {
 	}
 }
 
-// NextChange implements model.Timed: the next look at those who may be packed, since at
-// least two of them tell their progress, and when a gang has run for long enough to be
-// moved.
+// NextChange implements model.Timed: when a job may grow, when devices are looked at next on
+// which two gangs that may be packed report progress, and when a gang may move: it ran for long
+// enough, or a move is an hour ago.
 func (p *gandiva) NextChange(v model.View) model.Time {
 	var next model.Time
 	sooner := func(t model.Time) {
@@ -87,7 +87,7 @@ func (p *gandiva) NextChange(v model.View) model.Time {
 	allocs := v.Allocations()
 	in := &introspection{p: p, v: v}
 	waits, known := false, false
-	switch moves := v.Moves(); { // with each that is an hour ago one more may be made
+	switch moves := v.Moves(); { // a move counts for an hour
 	case p.moves > 0 && len(moves) >= int(p.moves):
 		sooner(moves[len(moves)-int(p.moves)].Add(model.Hour))
 	case p.moves > 0 && len(moves) > 0:
@@ -121,7 +121,7 @@ func (p *gandiva) NextChange(v model.View) model.Time {
 }
 
 // seen reports whether there is anything to watch: a gang that is new here, or one that
-// told something.
+// reported something.
 func (in *introspection) seen(a *model.Allocation) bool {
 	return slices.ContainsFunc(a.Each, func(g model.Sharer) bool { return g.Told || g.Gangs == 1 && !g.Noted })
 }
@@ -181,8 +181,8 @@ func inTurn(a *model.Allocation, turn int, until model.Time) model.Duration {
 	return past/round*a.Quantum + min(max(past%round-a.Quantum*model.Duration(turn), 0), a.Quantum)
 }
 
-// open begins a window. Steps that were not told yet are reckoned by a rate, 0 where none
-// is known; then the window begins with those that were told last, or with the job.
+// open begins a window. Steps that were not reported yet are estimated by a rate. Where none is
+// known (0) the window begins with the steps reported last, or with the job.
 func (g *guest) open(now model.Time, packed bool, rate int64) {
 	was := g.watch
 	g.Packed, g.At, g.watch.Ran, g.Step = packed, now, 0, 0
@@ -209,7 +209,7 @@ func (g *guest) step() int64 {
 	return g.Progress.Step
 }
 
-// note is the watch as it is remembered; of jobs with several gangs nothing is.
+// note is the watch as it is noted; jobs with several gangs have none.
 func (g *guest) note() *model.Note {
 	data, err := json.Marshal(g.watch)
 	if err != nil || g.Gangs > 1 {
@@ -218,9 +218,9 @@ func (g *guest) note() *model.Note {
 	return &model.Note{Job: g.Ref.Job, Data: data}
 }
 
-// rate is how many steps a gang did in a thousand seconds of running from when its window
-// began until it told of them last; false when the window is not over, or the gang told
-// nothing lately. One that is packed and tells of no step for two windows does none.
+// rate is how many steps a gang did in a thousand seconds of running, from the beginning of its
+// window until it last reported steps; false when the window is not over, or the gang reported
+// nothing lately. A packed gang that reports no step for two windows does none.
 func (in *introspection) rate(g *guest) (int64, bool) {
 	now := in.v.Now()
 	if g.At == 0 || g.Progress == nil || g.Gangs > 1 || now < g.At.Add(in.p.window) || g.Progress.At.Add(in.p.window/5) < now {
@@ -249,8 +249,8 @@ func (in *introspection) learn(g *guest) {
 	g.open(in.v.Now(), false, g.Rate)
 }
 
-// part returns the turns without a pair that does less together than by turns; nil when
-// there is none.
+// part returns the turns with the first pair unpacked that does less together than by turns;
+// nil when there is none.
 func (in *introspection) part(turns [][]*guest) [][]model.GangRef {
 	for i, turn := range turns {
 		if len(turn) != 2 || turn[0].Rate == 0 || turn[1].Rate == 0 {
@@ -330,7 +330,7 @@ func refsOf(turns [][]*guest) [][]model.GangRef {
 	return out
 }
 
-// migrate moves gangs as long as the budget lasts.
+// migrate moves gangs as long as the budget of moves lasts.
 func (in *introspection) migrate(allocs []*model.Allocation) {
 	if in.v.Free() <= 0 || in.left() <= 0 {
 		return
@@ -363,8 +363,8 @@ func (in *introspection) oneNode(a *model.Allocation) bool {
 	return slices.ContainsFunc(a.Nodes, func(n int32) bool { _, of := in.v.Idle(n); return of >= int64(a.Leaves) })
 }
 
-// empty lets gangs move off nodes that are almost free, while somebody waits for whom
-// enough is free, but not in one place.
+// empty lets gangs move off nodes that are almost free (defragmentation), for waiting gangs for
+// which enough is free, but not in one place.
 func (in *introspection) empty() {
 	var waiting []model.GangRef
 	shapes := map[string]bool{}
@@ -390,8 +390,8 @@ func (in *introspection) empty() {
 	}
 }
 
-// wanting yields the gangs that wait and for whom enough is free by number, also those that
-// wait for a time: when that comes NextChange is not asked again.
+// wanting yields the waiting gangs for which enough is free by number, also delayed ones: when
+// their delay ends NextChange is not asked again.
 func (in *introspection) wanting(yield func(*model.GangView) bool) {
 	q, free := in.v.Queue(), in.v.Free()
 	for g, more := q.Next(); more; {
@@ -407,7 +407,7 @@ func (in *introspection) wanting(yield func(*model.GangView) bool) {
 	}
 }
 
-// somebodyWaits reports whether there is any such gang.
+// somebodyWaits reports whether wanting yields any gang.
 func (in *introspection) somebodyWaits() (some bool) {
 	in.wanting(func(*model.GangView) bool {
 		some = true
@@ -416,8 +416,8 @@ func (in *introspection) somebodyWaits() (some bool) {
 	return some
 }
 
-// move asks for one gang of an allocation that may be moved, the one that ran least
-// first; it reports whether one is on its way, and whether more may be.
+// move asks to move one gang of an allocation, the one that ran least first; it reports whether
+// one is on its way, and whether more may be moved.
 func (in *introspection) move(a *model.Allocation, w model.Wish) (moved, goOn bool) {
 	var of []model.GangView
 	for _, ref := range a.Gangs {

@@ -9,21 +9,20 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// genie serves the shortest waiting allowance first (Chen et al., GENIE, TPDS 31(1),
-// 2020): the time that a job may still wait if it is to meet its last deadline by the
-// run time that it declares; of an elastic job, with as many GPUs as make it fastest.
-// Jobs without a deadline come next, as submitted; those that can meet none any more
-// come last. Nobody who can meet a deadline is stopped,
-// but a job that runs and can not makes room for anybody else: the published rule
-// ends it for good, which an order cannot do.
+// genie serves the shortest waiting allowance first (Chen et al., GENIE, TPDS 31(1), 2020): the
+// time that a job may still wait if it is to meet its last deadline by the run time that it
+// declares; of an elastic job, with as many GPUs as make it fastest. Jobs without a deadline
+// come next, as submitted; those that can meet none any more come last. No job that can meet a
+// deadline is preempted. A running job that cannot is preempted by any other: the published
+// rule ends it for good, which an order cannot do.
 //
-// An elastic job gets the fewest GPUs that meet its deadline from now on, by the offline
-// model: the throughputs of its model by type and number of GPUs. It waits until so many
-// are free. A job of which the model knows nothing, or that has no deadline which it can
-// meet, has its usual size.
+// An elastic job gets the fewest GPUs that meet its deadline from now on, by the offline model:
+// the throughputs of its model by type and number of GPUs. It waits until so many are free. A
+// job has its usual size where the offline model knows nothing of it, or it can meet no
+// deadline.
 type genie struct{ *order }
 
-// rankHopeless is added to the rank of those that can meet no deadline any more.
+// rankHopeless is the rank of gangs that can meet no deadline any more.
 const rankHopeless = 1 << 62
 
 func newGenie(a *args) model.Policy {
@@ -50,14 +49,14 @@ func lastDeadline(g *model.GangView) (model.Time, bool) {
 	return g.Submitted.Add(g.Hints.Deadlines[n-1].After), true
 }
 
-// fastest is how long a gang still takes with the GPUs that make it fastest. Who runs keeps
-// its size.
+// fastest is how long a gang still takes with the GPUs that make it fastest. A running gang
+// keeps its size.
 func fastest(g *model.GangView) int64 {
 	left := remaining(g)
 	if !sizable(g) {
 		return left
 	}
-	if g.Started > 0 { // how long it took before was of its usual size, for all we know
+	if g.Started > 0 { // earlier attempts had the usual size, for all we know
 		ran := int64(g.Ran - g.Earlier)
 		return max(atSize(g, max(duration(g)-int64(g.Earlier), 1), declaredOn(g), g.Sizes.Now)-ran, 1)
 	}
@@ -70,9 +69,9 @@ func fastest(g *model.GangView) int64 {
 	return best
 }
 
-// fewest is with how many members, and on which type, a gang meets its deadline on the
-// fewest GPUs that its VC is guaranteed; of equally few, on the type that comes first. The
-// size is 0 where it meets none or nothing is known.
+// fewest is the wish for the fewest members with which a gang meets its deadline, on the first
+// type its VC is guaranteed on which so many do. The size is 0 where it meets none or nothing
+// is known.
 func (p *genie) fewest(v model.View, g *model.GangView) model.Wish {
 	w := model.Wish{Gang: g.Ref}
 	d, ok := lastDeadline(g)
@@ -127,7 +126,7 @@ func (p *genie) Rank(v model.View) iter.Seq[model.Wish] {
 	}
 }
 
-// short is how many GPUs are not free that a size needs.
+// short is how many of the GPUs that a size needs are not free.
 func short(v model.View, g *model.GangView, size int32) int64 {
 	if size == 0 {
 		return 0
@@ -149,7 +148,8 @@ func (p *genie) Restrains(v model.View, ref model.GangRef) (string, model.Time) 
 		w.Size, g.Sizes.Most, gpusOf(&g, w.Size), max(v.Free(), 0)), model.Time(p.key(&g).Rank) + 1
 }
 
-// hopeless lists who runs and can meet no deadline any more, the last submitted first.
+// hopeless lists the running gangs that can meet no deadline any more, the last submitted
+// first.
 func (p *genie) hopeless(v model.View) []model.Ranked {
 	var out []model.Ranked
 	for g := range v.Running() {
@@ -163,8 +163,8 @@ func (p *genie) hopeless(v model.View) []model.Ranked {
 	return out
 }
 
-// promisedLate reports whether cells are promised to one who can meet no deadline any
-// more, or booked: he would be stopped once he has them.
+// promisedLate reports whether cells are promised to, or booked for, a gang that can meet no
+// deadline any more: it would be preempted once it has them.
 func (p *genie) promisedLate(v model.View) bool {
 	for _, waiting := range []iter.Seq[model.Ranked]{v.Promised(), v.Booked()} {
 		for r := range waiting {
@@ -176,9 +176,9 @@ func (p *genie) promisedLate(v model.View) bool {
 	return false
 }
 
-// NextChange implements model.Timed: who outruns its declaration is hopeless at its
-// deadline, who starts and does not run yet when it could not meet it any more, and who waits
-// for a size when it can meet it with none any more.
+// NextChange implements model.Timed: when the next gang becomes hopeless. One that outruns its
+// declaration does at its deadline, one that waits, or has cells but does not run yet, when it
+// can meet that with no size any more.
 func (p *genie) NextChange(v model.View) model.Time {
 	var next model.Time
 	sinks := func(d model.Time) {
@@ -188,7 +188,7 @@ func (p *genie) NextChange(v model.View) model.Time {
 	}
 	for g := range v.Running() {
 		d, ok := lastDeadline(&g)
-		if g.Started == 0 && remaining(&g) != unknown { // it waits as well
+		if g.Started == 0 && remaining(&g) != unknown { // it has cells, but does not run yet
 			d = model.Time(p.key(&g).Rank)
 		}
 		if ok {
@@ -214,7 +214,7 @@ func (p *genie) NextChange(v model.View) model.Time {
 			break
 		}
 		g := v.Gang(r.Ref)
-		if g.Started > 0 { // it has lost its guarantee, and comes nearer to its end as time passes
+		if g.Started > 0 { // an upgrade: it runs, so it comes nearer to its end
 			d, _ := lastDeadline(&g)
 			sinks(d)
 		} else if at > v.Now() && (sizable(&g) || v.Backfills()) {

@@ -6,7 +6,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// gittins is what past jobs attained in all: sorted GPU-seconds with their sums.
+// gittins is the history of the index: what past jobs attained in all, in sorted GPU-seconds
+// with their sums.
 type gittins struct {
 	past  []int64
 	sums  []int64 // sums[i] is that of the first i
@@ -84,8 +85,8 @@ func (h *gittins) add() {
 	}
 }
 
-// doublings stand for a history that nobody gave: jobs of one GPU-minute to twelve
-// GPU-days, every doubling equally likely, as heavy-tailed as real clusters are.
+// doublings stand for a history that was not given: jobs of one GPU-minute to twelve GPU-days,
+// every doubling equally likely, as heavy-tailed as real clusters are.
 func doublings() []int64 {
 	out := []int64{60}
 	for len(out) < 15 {

@@ -50,12 +50,11 @@ func (l levels) until(after model.Time, g *model.GangView) model.Time {
 	return 0
 }
 
-// newLAS makes discretised two-dimensional least attained service. Within a queue
-// those that run come first; of those that wait in the first queue the earliest
-// submitted, in the others whoever was stopped last: that is the order of the
-// authors' simulator, which moves waiting gangs behind running ones after each pass.
-// With order=submission each queue is strictly by submission, and who came earlier
-// takes cells back from who came later: fairer to long jobs, and dearer.
+// newLAS makes discretised two-dimensional least attained service (2D-LAS). Within a queue
+// running gangs come first; of the waiting ones in the first queue the earliest submitted, in
+// the others the last stopped: that is the order of the authors' simulator, which moves waiting
+// gangs behind running ones after each pass. With order=submission each queue is strictly by
+// submission, and earlier gangs preempt later ones: fairer to long jobs, and dearer.
 func newLAS(a *args) model.Policy {
 	l := newLevels(a)
 	if a.choice("order", "stopped", "submission") == "submission" {

@@ -13,10 +13,10 @@ import (
 // learned is gittins with learn=yes: once enough jobs of the VC have ended, their service
 // takes the place of the history that was given.
 //
-// What it remembers of the VC is how many gangs ended with about so much service, in
-// GPU-seconds: "5:12/6:3" are 12 in the class 5 and 3 in 6. A class is half a doubling, so a
-// note has at most some eighty numbers; when they sum to more than keptHistory all are
-// halved, so what is long ago fades.
+// The note of the VC says how many gangs ended with about so much service, in GPU-seconds:
+// "5:12/6:3" are 12 in the class 5 and 3 in 6. A class is half a doubling, so a note has at
+// most some eighty numbers; when they sum to more than keptHistory all are halved, so what is
+// long ago fades.
 type learned struct {
 	levels
 	given gittins
@@ -91,7 +91,7 @@ func (p *learned) Learn(note []byte, g *model.GangView) []byte {
 	return out
 }
 
-// history is what counts now.
+// history is the learned history, or the given one while too few gangs have ended.
 func (p *learned) history(v model.View) *gittins {
 	counts, sum := readHistory(v.Note(0))
 	if sum < leastHistory {
@@ -107,8 +107,8 @@ func (p *learned) history(v model.View) *gittins {
 	return &h
 }
 
-// Rank implements model.Policy. The history changes, so an order by keys that stay does
-// not do; it is made anew at each look.
+// Rank implements model.Policy. The history changes, and with it the keys of waiting gangs, so
+// View.Ordered cannot be used: the order is made anew at each look.
 func (p *learned) Rank(v model.View) iter.Seq[model.Wish] {
 	return func(yield func(model.Wish) bool) {
 		for w := range p.promotions(p.levels, v) {

@@ -9,14 +9,14 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// offers is Mesos' two-level scheduling (Hindman et al., NSDI'11) inside one VC:
-// what is free is offered to one framework at a time, the one with the smallest
-// dominant share first. A framework takes the first of its gangs that fits, and
-// what remains is offered again. One that can use nothing declines, and is offered
-// no more than it declined until the filter ends; nor after that, as long as nothing
-// happens. It sees only what it is offered, so a gang that needs more than is ever free
-// at once starves, unless it hoards: then nobody else gets what it could use, until it
-// starts. Who began to hoard first comes first, so two that hoard cannot block each other.
+// offers is Mesos' two-level scheduling (Hindman et al., NSDI'11) inside one VC: what is free
+// is offered to one framework at a time, the one with the smallest dominant share first. A
+// framework takes the first of its gangs that fits, and what remains is offered again. A
+// framework that can use nothing declines, and is offered no more than it declined until the
+// filter ends; nor after that, as long as nothing happens. It sees only what it is offered, so
+// a gang that needs more than is ever free at once starves, unless its framework hoards: then
+// no other one gets what that gang could use, until it starts. The framework that began to
+// hoard first comes first, so two that hoard cannot block each other.
 type offers struct {
 	drf
 	// refuse is how long a declined offer filters: refuse=5 seconds, Mesos' default
@@ -39,8 +39,8 @@ func newOffers(a *args) *offers {
 	return o
 }
 
-// answer is what is remembered of a framework with the first of its jobs that
-// wait: that it declined an offer, or that it hoards.
+// answer is what is noted of a framework, at the first of its waiting jobs: that it declined an
+// offer, or that it hoards.
 type answer struct {
 	until  model.Time // it is filtered until then
 	leaves int64      // unless more than so many are free
@@ -65,7 +65,7 @@ func answered(v model.View, job model.JobID) (a answer) {
 	return a
 }
 
-// note makes a wish that the answer is remembered.
+// note makes the wish to note the answer.
 func (a answer) note(job model.JobID) model.Wish {
 	text := fmt.Sprintf("declined %d %d", a.until, a.leaves)
 	switch {
@@ -117,8 +117,8 @@ type framework struct {
 	took   bool        // what it was offered last
 }
 
-// next returns whom to serve: who hoards, the first to begin first, then the
-// smallest share.
+// next returns the index of the framework to serve: those that hoard come first, the earliest
+// to begin first, then the smallest share.
 func next(all []framework) int {
 	at := 0
 	for i := range all {
@@ -157,7 +157,7 @@ func (o *offers) frameworks(v model.View) []framework {
 	return out
 }
 
-// lastToHoard returns when the last of those who hoard began to.
+// lastToHoard returns when the last of the hoarding frameworks began to.
 func lastToHoard(all []framework) (last model.Time) {
 	for i := range all {
 		last = max(last, all[i].hoards)
@@ -165,9 +165,10 @@ func lastToHoard(all []framework) (last model.Time) {
 	return last
 }
 
-// keep offers something to one that hoards: what its first gang could use nobody
-// else gets. One that begins to hoard does so since a time that no other has: of two that
-// began at one instant the other would come first at the next look.
+// keep makes an offer to a framework that hoards: no other one gets what its first gang could
+// use. Each begins to hoard at a time of its own: of two with the same time the other could
+// come first at the next look. It reports whether the framework has more gangs, and whether to
+// go on.
 func (o *offers) keep(v model.View, u *framework, since model.Time, yield func(model.Wish) bool) (more, ok bool) {
 	ref := u.head.Ref
 	if !yield(model.Wish{Gang: ref, Strict: true}) {
@@ -190,11 +191,11 @@ func (o *offers) keep(v model.View, u *framework, since model.Time, yield func(m
 	return more, ok
 }
 
-// offer gives a framework the choice; it reports whether it took something and
-// wants more, and whether to go on.
+// offer makes an offer to a framework; it reports whether that took something and wants more,
+// and whether to go on.
 func (o *offers) offer(v model.View, u *framework, yield func(model.Wish) bool) (more, ok bool) {
 	free := v.Free()
-	u.took, u.until = false, 0 // who takes something is offered what remains
+	u.took, u.until = false, 0 // one that takes something is offered what remains
 	for more = true; more; {
 		ref := u.head.Ref
 		if fits(&u.head, free) {

@@ -9,19 +9,18 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// order is a policy that sorts the gangs of a priority by a key. Whoever does not
-// fit is passed over. Where it preempts, a gang that waits takes cells back from
-// running gangs whose rank is worse, the worst first; equal ranks leave each other
-// alone.
+// order is a policy that sorts the gangs of a priority by a key. A gang that does not fit is
+// passed over. Where it preempts, a waiting gang preempts running gangs whose rank is worse,
+// the worst first; gangs of equal rank do not preempt each other.
 type order struct {
-	// key is that of a gang that waits, or runs; Then says only who is served first
-	// among those of one rank. A gang that waits keeps its key.
+	// key is the key of a gang that waits, or runs. Rank decides who preempts, Then only the
+	// order within a rank. The key of a gang does not change while it waits.
 	key     func(*model.GangView) model.Key
 	preempt bool
 	// quantum is how long a gang runs before it is preempted.
 	quantum model.Duration
-	// late, when set, is the key of a gang that waits and whose own key no longer
-	// holds, which is then larger; false where it holds.
+	// late, when set, is the present key of a waiting gang whose own key no longer holds; it is
+	// larger than that. false where the own key holds.
 	late func(model.View, model.Ranked) (model.Key, bool)
 	// where, when set, is how far apart the leaves of a gang may be.
 	where func(model.View, model.GangRef) model.Within
@@ -38,7 +37,7 @@ func newPreempting(a *args, key func(*model.GangView) model.Key) *order {
 	return &order{key: key, preempt: true, quantum: a.quantum()}
 }
 
-// timed is an order that changes by itself: those that run get worse.
+// timed is an order that changes by itself: running gangs get worse.
 type timed struct {
 	*order
 	change func(model.View) model.Time
@@ -47,7 +46,7 @@ type timed struct {
 // NextChange implements model.Timed.
 func (t *timed) NextChange(v model.View) model.Time { return t.change(v) }
 
-// aging is an order in which those that run get worse now and then, each by itself.
+// aging is an order in which running gangs get worse now and then, each by itself.
 type aging struct {
 	*order
 	until func(model.Time, *model.GangView) model.Time
@@ -56,7 +55,7 @@ type aging struct {
 // Until implements model.Aging.
 func (a *aging) Until(after model.Time, g *model.GangView) model.Time { return a.until(after, g) }
 
-// falling is an order in which those that run get better as time goes by.
+// falling is an order in which running gangs get better as time goes by.
 type falling struct {
 	*order
 	falls func(*model.GangView) (zero model.Time, rate int64)
@@ -77,7 +76,8 @@ func (o *order) Rank(v model.View) iter.Seq[model.Wish] {
 			for g := range v.Promised() {
 				from = max(from, o.now(v, g).Rank)
 			}
-			for g := range v.Booked() { // or who is let start in their place would be stopped next
+			// else a gang that started in their place would be preempted next
+			for g := range v.Booked() {
 				from = max(from, o.now(v, g).Rank)
 			}
 		}
@@ -101,7 +101,7 @@ func (o *order) Rank(v model.View) iter.Seq[model.Wish] {
 	}
 }
 
-// waiting yields those who wait, each in the place of the key that holds now.
+// waiting yields the waiting gangs in the order of their present keys.
 func (o *order) waiting(v model.View, from int64) iter.Seq[model.Ranked] {
 	if o.late == nil {
 		return v.Ordered(from)
@@ -131,7 +131,7 @@ func (o *order) waiting(v model.View, from int64) iter.Seq[model.Ranked] {
 	}
 }
 
-// moved is a gang with a key that no longer is the one by which it waits.
+// moved is a gang whose present key is not the one by which View.Ordered sorts it.
 type moved model.Ranked
 
 // Before implements collections.HeapItem.
@@ -142,8 +142,8 @@ func compare(a, b model.Ranked) int {
 	return cmp.Or(a.Key.Compare(b.Key), cmp.Compare(a.Order, b.Order), cmp.Compare(a.Ref.Gang, b.Ref.Gang))
 }
 
-// running yields who runs, the last in the order first; nobody where the policy
-// does not preempt.
+// running yields the running gangs, the last in the order first; none where the policy does not
+// preempt.
 func (o *order) running(v model.View) iter.Seq[model.Ranked] {
 	switch {
 	case !o.preempt:
@@ -160,7 +160,7 @@ func (o *order) running(v model.View) iter.Seq[model.Ranked] {
 	return slices.Values(run)
 }
 
-// now is the key of a gang that holds now.
+// now is the present key of a gang.
 func (o *order) now(v model.View, g model.Ranked) model.Key {
 	if o.late != nil {
 		if k, moved := o.late(v, g); moved {
@@ -170,13 +170,13 @@ func (o *order) now(v model.View, g model.Ranked) model.Key {
 	return g.Key
 }
 
-// tail yields who runs behind one rank after the other, in the same memory: a sequence
-// is good until the next is asked for.
+// tail yields the running gangs of a worse rank, for one rank after the other, without
+// allocating: a sequence is valid until the next is asked for.
 type tail struct {
 	run   iter.Seq[model.Ranked]
 	rank  int64
 	yield func(model.GangRef) bool
-	// its methods, made once
+	// method values, made once
 	all  iter.Seq[model.GangRef]
 	each func(model.Ranked) bool
 }

@@ -9,24 +9,24 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// philly is how Microsoft's Philly cluster placed its jobs (Jeon et al., ATC'19): in
-// order of submission, passing over what does not fit, and as close together as may
-// be. A gang insists on one switch, then on one node, then on one rack, each for some
-// time from when it began to wait; only then may it be anywhere. Smaller gangs insist
+// philly is how Microsoft's Philly cluster placed its jobs (Jeon et al., ATC'19): in order of
+// submission, passing over what does not fit, and as close together as may be. A gang insists
+// on one switch, then on one node, then on one rack, each for some time from when it began to
+// wait; only then may it be anywhere (the paper's relaxed locality). Smaller gangs insist
 // longer: good places come sooner for them.
 //
 // Jobs that failed in a way that a retry does not mend are not retried.
 type philly struct {
-	// patience is how long a gang insists on each level, 0 not at all and below 0
-	// for ever: switch=0, node=300 and rack=300 seconds, where the paper tries for two to
-	// three minutes, waits for two, and does that a few times.
+	// patience is how long a gang insists on each level, 0 not at all and below 0 for ever:
+	// switch=0, node=300 and rack=300 seconds, where the paper tries for two to three minutes,
+	// waits for two, and does that a few times.
 	patience [3]model.Duration
 	// small=8: gangs of fewer leaves insist longer, by the same time again for each
 	// halving (ours: the paper says only that smaller jobs relax later).
 	small int64
 	// permanent are exit codes that are not retried, such as 1/2/126/127/139.
 	permanent []int64
-	// first attempts have a pool.
+	// the pool for first attempts
 	probe
 }
 
@@ -67,7 +67,7 @@ func (p *philly) Permanent(e model.Exit) bool {
 	return e.Cause == "" && slices.Contains(p.permanent, int64(e.Code))
 }
 
-// times is how many times longer than a large gang one insists.
+// times is how many times as long as a large gang a gang of some size insists.
 func (p *philly) times(leaves int32) int64 {
 	return 1 + int64(bits.Len64(uint64((p.small-1)/int64(max(leaves, 1)))))
 }
@@ -80,7 +80,7 @@ func (p *philly) within(g *model.GangView, now model.Time) (model.Within, model.
 	until := g.Since
 	for i, d := range p.patience {
 		if g.Leaves == 1 {
-			break // as close as can be anywhere
+			break // one leaf is as close together as can be
 		}
 		if d < 0 {
 			return phillyLevels[i], 0
@@ -92,7 +92,7 @@ func (p *philly) within(g *model.GangView, now model.Time) (model.Within, model.
 	return model.Anywhere, 0
 }
 
-// insists is within, but under backfill nobody insists on anything: a booking is for where
+// insists is within, but under backfill no gang insists on anything: a booking is for where
 // there will be room.
 func (p *philly) insists(v model.View, g *model.GangView) (model.Within, model.Time) {
 	if v.Backfills() {
@@ -125,7 +125,7 @@ func (p *philly) Rank(v model.View) iter.Seq[model.Wish] {
 	}
 }
 
-// NextChange implements model.Timed: the first gang to give in, or to have proven itself.
+// NextChange implements model.Timed: when the first gang relaxes, or has proven itself.
 func (p *philly) NextChange(v model.View) model.Time {
 	next := p.proving(v).next(v)
 	for g := range v.Waiting() {

@@ -11,8 +11,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// maker makes one policy of its parameters; what is wrong with them it leaves in
-// the args.
+// maker makes one policy of its parameters; errors are left in the args.
 type maker struct {
 	name string
 	make func(*args) model.Policy

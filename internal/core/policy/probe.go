@@ -15,7 +15,7 @@ import (
 // some nodes' worth, wherever it is. An elastic job runs with its least
 // members meanwhile, and gets the others when it has proven itself.
 //
-// Who is on probation follows from how long it ran, so nothing needs to be remembered.
+// How long a gang ran says whether it is on probation, so nothing needs to be noted.
 type probe struct {
 	// probe=off, or so many nodes' worth of each type.
 	nodes int64
@@ -43,7 +43,7 @@ func usual(g *model.GangView) int64 {
 	return int64(g.Leaves) + int64(max(g.Sizes.Usual-g.Sizes.Least, 0))*int64(g.Sizes.Each)
 }
 
-// onProbation reports whether a gang has yet to prove itself, and can in these pools.
+// onProbation reports whether a gang has yet to prove itself, and can do so in these pools.
 func (p *probe) onProbation(g *model.GangView, pools []model.Pool) bool {
 	return g.Ran < p.lasts && p.proves(g, pools)
 }
@@ -56,7 +56,7 @@ func (p *probe) proves(g *model.GangView, pools []model.Pool) bool {
 		})
 }
 
-// proving is what a look sees of the pool.
+// proving is the pool as of a look.
 type proving struct {
 	*probe
 	pools       []model.Pool
@@ -67,7 +67,7 @@ type proving struct {
 // mostHeld bounds how many gangs that must wait for the pool a look passes over.
 const mostHeld = 256
 
-// proving reads who is on probation.
+// proving sums up what the gangs on probation hold.
 func (p *probe) proving(v model.View) *proving {
 	out := &proving{probe: p}
 	if p.nodes == 0 {
@@ -90,7 +90,7 @@ func (p *proving) holds(g *model.GangView) bool {
 	return p.onProbation(g, p.pools) && int64(g.Leaves) > p.share-p.used
 }
 
-// why says it; "" is that it need not.
+// why says why a gang must wait for room in the pool; "" is that it need not.
 func (p *proving) why(v model.View, g *model.GangView) string {
 	if !p.holds(g) {
 		return ""
@@ -98,8 +98,7 @@ func (p *proving) why(v model.View, g *model.GangView) string {
 	return fmt.Sprintf("its first attempt runs in a pool of %s, and %d are free", v.Amount(p.share), max(p.share-p.used, 0))
 }
 
-// wish adds to a wish how many members a gang begins with, and counts it in the pool once
-// it is placed.
+// wish adds to a wish with how many members a gang on probation begins.
 func (p *proving) wish(w model.Wish, g *model.GangView) model.Wish {
 	if p.onProbation(g, p.pools) {
 		w.Size = g.Sizes.Least
@@ -107,14 +106,15 @@ func (p *proving) wish(w model.Wish, g *model.GangView) model.Wish {
 	return w
 }
 
+// placed counts a gang in the pool once it is placed.
 func (p *proving) placed(g *model.GangView) {
 	if p.onProbation(g, p.pools) {
 		p.used += int64(g.Leaves)
 	}
 }
 
-// next is when the first gang has proven itself. How long it ran counts up to what happened
-// last, which may be later than View.Now: the start says it.
+// next is when the first gang has proven itself. That follows from its start: Ran counts up to
+// the last event, which may be later than View.Now.
 func (p *proving) next(v model.View) model.Time {
 	var next model.Time
 	if p.nodes == 0 {
@@ -166,7 +166,7 @@ func (p *probing) Learn(note []byte, g *model.GangView) []byte {
 	return fmt.Appendf(nil, "probe %d ended, %d GPU-seconds, %d saved", ended+1, spent, saved)
 }
 
-// provingAttentive is philly with both.
+// provingAttentive is philly with the pool and with early stopping.
 type provingAttentive struct {
 	*probing
 	early

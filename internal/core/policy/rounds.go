@@ -11,26 +11,26 @@ import (
 )
 
 // rounds is how the capacity policy takes cells back (YARN's
-// ProportionalCapacityPreemptionPolicy), off by default as there. Time is cut into rounds, and in
-// each cells are taken once at most. A queue's ideal is its guarantee as far as
-// it has use for that, and of what others leave a part in proportion to guarantees.
-// A queue is over when it uses more than its ideal and the dead zone. Of what it is over,
-// the natural-termination factor is taken in a round, and of all queues together no more
-// than a part of the VC, the gangs submitted last first. As in YARN, where the last
-// container may exceed it, a queue that is over loses a whole gang.
+// ProportionalCapacityPreemptionPolicy), off by default as there. Time is cut into rounds, and
+// in each cells are taken once at most. A queue's ideal is its guarantee as far as it has use
+// for that, and a part of what other queues leave, in proportion to guarantees. A queue is over
+// when it uses more than its ideal and the dead zone. Of what it is over, the
+// natural-termination factor is taken in a round, and of all queues together no more than a
+// part of the VC, the gangs submitted last first. As in YARN, where the last container may
+// exceed it, a queue that is over loses a whole gang.
 //
-// Here nobody is stopped unless the gang that it makes room for fits then. So
-// a gang takes what the rounds allowed since it has waited long enough, or since
-// cells were last taken back: with small rounds a large gang waits for several. It
-// takes only what keeps its own queue within the ideal, and so two queues cannot take
-// from each other in turn; and only from gangs that have run for the wait as well, as a
-// container there is marked for so long: else one that starts and thereby brings its
-// queue over would be stopped at the next look. That the last round took cells is noted.
+// Here a gang is preempted only if the gang that it makes room for fits then. So a gang takes
+// what all rounds allow since it has waited long enough, or since cells were last taken back:
+// with small rounds a large gang waits for several. It takes only what keeps its own queue
+// within the ideal, so two queues cannot take from each other in turn. It takes only from gangs
+// that have run for the wait as well, as YARN marks a container for so long: else a gang that
+// starts, and thereby brings its queue over, would be preempted at the next look. The last
+// round that took cells is noted.
 type rounds struct {
 	preempt bool // preempt=no
 	// interval=3 seconds between rounds (monitoring_interval).
 	interval model.Duration
-	// wait=15 seconds that a gang waits before it takes, and runs before it is taken from
+	// wait=15 seconds that a gang waits before it preempts, and runs before it is preempted
 	// (max_wait_before_kill; a victim has its grace period besides).
 	wait model.Duration
 	// In thousandths: round=0.1 of the VC in one round (total_preemption_per_round),
@@ -49,20 +49,20 @@ func newRounds(a *args) rounds {
 // at is the round of a time.
 func (r *rounds) at(t model.Time) int64 { return int64(t) / int64(r.interval) }
 
-// claim is the taking back of one decision.
+// claim is the state of preemption in one decision.
 type claim struct {
 	*usage
 	now    int64   // the round
 	last   int64   // the last that took
 	ideal  []int64 // by queue, in millionths of a leaf
 	begin  []int64 // leaves that the queues used at first
-	missed []bool  // leaf queues of which a gang found nothing
+	missed []bool  // leaf queues with a gang that preemption found no room for
 	noted  bool
-	// soonest is what ripens says, the same for all who wait; 0 is not known.
+	// soonest keeps what ripens returned; 0 is not known yet.
 	soonest int64
 }
 
-// claim begins to take back; nil when nobody may, or nobody is over.
+// claim begins preemption; nil when it is off, or no queue is over.
 func (u *usage) claim() *claim {
 	if !u.c.preempt {
 		return nil
@@ -84,17 +84,16 @@ func (r *claim) over(q int) int64 {
 	return r.begin[q]*fullShare - r.ideal[q]/1000*(1000+r.c.dead)
 }
 
-// rounds is how many rounds a gang may use by now; less than 1 is none.
+// rounds is how many rounds' allowance a gang may use by now; less than 1 is none.
 func (r *claim) rounds(g *model.GangView) int64 { return r.now - max(r.c.first(g)-1, r.last) }
 
-// first is the first round in which a gang that waits may take, or one that runs be
-// taken from.
+// first is the first round in which a waiting gang may preempt, or a running one be preempted.
 func (r *rounds) first(g *model.GangView) int64 { return r.at(g.Since.Add(r.wait + r.interval - 1)) }
 
-// ripe reports whether a gang that runs may be taken from.
+// ripe reports whether a running gang may be preempted.
 func (r *claim) ripe(g *model.GangView) bool { return g.Started > 0 && r.c.first(g) <= r.now }
 
-// claims returns whom a gang may take cells from; nil if it may not.
+// claims returns the gangs that a gang may preempt; nil for none.
 func (r *claim) claims(q int, t *tenant, g *model.GangView) iter.Seq[model.GangRef] {
 	if r == nil || r.missed[q] || r.rounds(g) < 1 || !r.within(q, g) {
 		return nil
@@ -107,8 +106,8 @@ func (r *claim) within(q int, g *model.GangView) bool {
 	return (r.used[q]+int64(g.Leaves))*fullShare <= r.ideal[q]
 }
 
-// victims yields the gangs that so many rounds may stop: of the queues that are
-// over most first, and of each the last submitted first.
+// victims yields the gangs that so many rounds may preempt: of the queues that are over most
+// first, and of each the last submitted first.
 func (r *claim) victims(rounds int64) iter.Seq[model.GangRef] {
 	return func(yield func(model.GangRef) bool) {
 		var queues []int
@@ -141,19 +140,19 @@ func (r *claim) victims(rounds int64) iter.Seq[model.GangRef] {
 	}
 }
 
-// passes reports whether a gang that is booked belongs to a queue that is over: those
-// of others could not be stopped if they ran.
+// passes reports whether a booked gang belongs to a queue that is over: those of other queues
+// could not be preempted if they ran.
 func (r *claim) passes(ref model.GangRef) bool {
 	h := r.v.Gang(ref).Hints
 	return h != nil && r.over(r.c.tree.leaf(h.Queue)) > 0
 }
 
-// allowance is what so many rounds may take in all, in millionths of a leaf.
+// allowance is what so many rounds may take of all queues, in millionths of a leaf.
 func (r *claim) allowance(rounds int64) int64 {
 	return r.total * min(rounds*r.c.round, 1000) * (fullShare / 1000)
 }
 
-// part is what so many rounds take of one queue.
+// part is what so many rounds may take of one queue, in millionths of a leaf.
 func (r *claim) part(q int, rounds int64) int64 {
 	rest := r.over(q)
 	for range min(rounds, maxRounds) {
@@ -168,7 +167,8 @@ func (r *claim) part(q int, rounds int64) int64 {
 // maxRounds bounds for how many rounds a gang may save up.
 const maxRounds = 1000
 
-// taken returns what to remember once cells were taken back in this round.
+// taken returns the note of this round once cells were taken back in it, nil before and after
+// that.
 func (r *claim) taken() *model.Note {
 	if r == nil || r.noted {
 		return nil
@@ -274,7 +274,7 @@ func (r *claim) next(q int, t *tenant, l *line) int64 {
 	return next
 }
 
-// ripens is the first round after now in which one more gang may be taken from.
+// ripens is the first round after now in which one more gang may be preempted.
 func (r *claim) ripens() int64 {
 	if r.soonest > 0 {
 		return r.soonest

@@ -7,7 +7,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// unknown stands for a run time that nobody declared: such a gang comes last.
+// unknown stands for a run time that was not declared: such a gang comes last.
 const unknown = math.MaxInt64
 
 // duration is the declared run time of a gang's job.
@@ -66,7 +66,7 @@ func firstfit() *order {
 	return &order{key: func(*model.GangView) model.Key { return model.Key{} }}
 }
 
-// sjf serves the shortest declared run time first and preempts nobody.
+// sjf serves the shortest declared run time first and does not preempt.
 func sjf() *order {
 	return &order{key: func(g *model.GangView) model.Key { return model.Key{Rank: duration(g)} }}
 }

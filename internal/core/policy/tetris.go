@@ -26,11 +26,12 @@ import (
 // input; nor does the barrier knob: the tasks of a gang start together, and so no
 // task waits for the last of a stage.
 type tetris struct {
-	// by=user (default) or by=team: between whom the knob is fair, by dominant share.
+	// by=user (default) or by=team: the parties between which the knob is fair, by dominant
+	// share.
 	by model.By
-	// fairness=0.25 is the paper's f: only the 1-f of those who wait that are
-	// furthest below their fair share are served, at least one. 0 packs best,
-	// 0.999 is fairest.
+	// fairness=0.25 is the paper's fairness knob f: only the 1-f of the waiting parties that
+	// are furthest below their fair share are served, at least one. 0 packs best, 0.999 is
+	// fairest.
 	fairness int64
 	// work=1 weighs the remaining work (the paper's m); 0 only packs.
 	work int64
@@ -44,7 +45,7 @@ func newTetris(a *args) *tetris {
 		work: a.thousandths("work", 1000, 0, 100_000), depth: a.number("depth", 100, 1, maxList)}
 }
 
-// batch is the gangs of one party and one shape, least work first.
+// batch is waiting gangs of one party and one shape, least work first.
 type batch struct {
 	party int
 	gangs []piece
@@ -53,7 +54,7 @@ type batch struct {
 	cut   bool  // more wait than were read
 }
 
-// piece is one gang.
+// piece is one gang of a batch.
 type piece struct {
 	gang model.GangView
 	work int64 // leaf-seconds; -1 is unknown
@@ -65,7 +66,7 @@ type bin struct {
 	rest []int32 // scratch: idle leaves of each offer
 }
 
-// packer is one walk.
+// packer is the state of one walk.
 type packer struct {
 	t       *tetris
 	v       model.View
@@ -121,8 +122,8 @@ func (p *packer) placed(b *batch) {
 	}
 }
 
-// collect reads the gangs that wait and might fit: of those for which no machine
-// has idle leaves only the first, since it could only take those of others.
+// collect reads the gangs that wait and might fit. Of a shape for which no machine has idle
+// leaves it reads only the first gang, which could only take leaves that others hold.
 func (p *packer) collect() {
 	p.parties, p.shares, p.batches = nil, nil, nil
 	free, waits := p.v.Free(), p.v.Parties(p.t.by, false)
@@ -297,8 +298,8 @@ func (p *packer) best() int {
 	return at
 }
 
-// cut says who is served: of the parties that something waits for, the part
-// furthest below its share.
+// cut says which parties are served: of those with waiting gangs, the part furthest below its
+// share.
 func (p *packer) cut() []bool {
 	in := make([]bool, len(p.parties))
 	var waiting []int

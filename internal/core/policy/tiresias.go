@@ -11,17 +11,17 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// tiresias is what Tiresias (NSDI'19) has beside its queues, for las and gittins: who
-// starved comes back to the first queue, and models with one large tensor keep together.
-// The zero value does nothing.
+// tiresias is what Tiresias (NSDI'19) has beside its queues, for las and gittins: starved gangs
+// are promoted to the first queue, and models with skewed tensors are consolidated on few
+// nodes. The zero value does nothing.
 //
-// What it remembers of a job of one gang is how long that had run when it was promoted
-// last: "promoted after 1200000000us". Service counts from there.
+// The note of a job of one gang says how long it had run when it was promoted last: "promoted
+// after 1200000000us". Service counts from there.
 type tiresias struct {
 	// promote=0: a gang that ran, sank, and waits for so many times as long as it ran begins
 	// anew in the first queue; in thousandths, 0 is never (PROMOTEKNOB of the authors' simulator).
 	promote int64
-	// skewed are the models that insist on as few nodes as they can have: whose largest
+	// skewed are the models that insist on as few nodes as they can have: those whose largest
 	// tensor is a great part of them. Others run anywhere.
 	skewed []string
 }
@@ -47,7 +47,7 @@ func (t *tiresias) starts(g *model.GangView) model.Duration {
 	return model.Duration(ran)
 }
 
-// fresh is a gang without what it ran before it was promoted.
+// fresh is a gang without the time that it ran before it was promoted last.
 func (t *tiresias) fresh(g *model.GangView) *model.GangView {
 	before := t.starts(g)
 	if before == 0 {
@@ -146,7 +146,7 @@ func (t *tiresias) Restrains(v model.View, ref model.GangRef) (string, model.Tim
 	return "its model is skewed, so its policy " + model.WaitsForRoom + " on one node, or on few", 0
 }
 
-// promoting is one that promotes who starved.
+// promoting is served with promotions.
 type promoting struct{ *served }
 
 // Rank implements model.Policy.

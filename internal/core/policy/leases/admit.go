@@ -39,7 +39,7 @@ type Admission struct {
 	rules    Rules
 	horizon  int
 	full     int32
-	leases   int // of left
+	leases   int // how many leases left has
 	capacity []int32
 	left     sliced
 	promised []promise // in the order in which leases are given
@@ -48,7 +48,8 @@ type Admission struct {
 	// a trial begins where the new job comes; marked is how many of them hold.
 	marks  []uint64
 	marked int
-	// room is how many GPUs all leases before one have, need how many of them promises need there.
+	// By lease: room is how many GPUs the leases before it have in all, need how many of these
+	// the promises with no later deadline need.
 	room, need []int64
 	avail      []uint64
 }
@@ -131,9 +132,9 @@ func (a *Admission) Packs(r Request, option int) bool {
 	return ok
 }
 
-// Keep keeps a promise that was given before, of the first deadline, for the next tests, whether
-// or not it packs: what was promised is given to nobody else. It needs no more leases than
-// there are before that. It returns the number of the promise, which Fill knows it by.
+// Keep keeps a promise that was given before, of the first deadline, for the next tests,
+// whether or not it packs: what was promised is given to no other job. It needs no more leases
+// than there are before that. It returns the number of the promise, which Fill knows it by.
 func (a *Admission) Keep(r Request) int {
 	m := min(r.Deadlines[0], MaxLeases)
 	p := promise{gpus: min(max(r.GPUs, 1), MaxGPUs), need: min(max(r.Need, 1), m), before: m, number: a.kept}
@@ -142,7 +143,7 @@ func (a *Admission) Keep(r Request) int {
 }
 
 // Fill yields the leases with which all promises are kept, by their numbers; a set is valid
-// until the next. It yields none of those that do not pack, nor of any behind these.
+// until the next. It ends with the first promise that does not pack.
 func (a *Admission) Fill(yield func(number int, set Vector)) {
 	if len(a.promised) == 0 {
 		return
@@ -195,8 +196,8 @@ func (a *Admission) count() {
 	}
 }
 
-// enough reports whether the GPUs before each deadline are as many as all need before it, with
-// one job more: else no order packs them.
+// enough reports whether the GPUs before each deadline are as many as the promises up to it
+// need, with one job more: else no order packs them.
 func (a *Admission) enough(more *promise) bool {
 	n := int64(more.gpus) * int64(more.need)
 	for t := int(more.before); t < len(a.need); t++ {
@@ -207,7 +208,7 @@ func (a *Admission) enough(more *promise) bool {
 	return true
 }
 
-// place is where a promise stands, behind those that are equal.
+// place is the index at which a promise is inserted, behind those that are equal.
 func (a *Admission) place(p *promise) int {
 	return sort.Search(len(a.promised), func(i int) bool { return p.compare(&a.promised[i]) < 0 })
 }
@@ -256,7 +257,7 @@ func (a *Admission) markTo(at int) bool {
 	return true
 }
 
-// mark notes what is left now.
+// mark keeps a copy of what is left now.
 func (a *Admission) mark() {
 	a.marks = append(a.marks[:a.marked*len(a.left.bits)], a.left.bits...)
 	a.marked++

@@ -22,9 +22,9 @@
 //     backwards from the deadline, and filled where most is left; last by reward
 //     against price. Guaranteed jobs always come first.
 //  2. Prices of leases (Lagrangean multipliers, subgradient steps of Polyak's
-//     length). Who can use a lease can use every earlier one, so prices may be held
-//     monotone (pool adjacent violators), and then a job's cheapest leases before a
-//     deadline are the last ones: a step is linear in rows and leases. The dual
+//     length). A row that can use a lease can use every earlier one, so prices may be
+//     held monotone (pool adjacent violators), and then a job's cheapest leases before
+//     a deadline are the last ones: a step is linear in rows and leases. The dual
 //     value is Plan.Bound.
 //  3. Local search by ruin and recreate: a row without its best deadline goes in
 //     first, up to 14 rows that hold one of its leases go out and come back in

@@ -1,9 +1,9 @@
 package leases
 
-// prices are Lagrangean multipliers: what one GPU of each lease costs, in scaled
-// reward. They never rise from a lease to the next, because who can use a lease
-// can use every earlier one; so the cheapest leases before a deadline are the
-// last, and a job's cost is one difference of prefix sums.
+// prices are Lagrangean multipliers: what one GPU of each lease costs, in scaled reward. They
+// never rise from a lease to the next, because a job that can use a lease can use every earlier
+// one; so the cheapest leases before a deadline are the last, and a job's cost is one
+// difference of prefix sums.
 type prices struct {
 	lease  []int64 // best found
 	prefix []int64 // prefix[t] is the price of all leases before t

@@ -61,9 +61,9 @@ func power(gpus, node int) int {
 }
 
 // Part returns the smallest part of a node that holds so many GPUs, at most the node, of a
-// chain of parts each of which divides the next: 1, 2, 4, 8 of a node of 8; 1, 2, 4, 12 of
-// one of 12. Whoever holds parts of one size or larger, wherever they are, leaves the rest of
-// all nodes free in parts of that size.
+// chain of parts each of which divides the next: 1, 2, 4, 8 of a node of 8; 1, 2, 4, 12 of one
+// of 12. Jobs that hold parts of one size or larger, wherever they are, leave the rest of all
+// nodes free in parts of that size.
 func Part(gpus, node int) int {
 	var primes []int // of the node, with their multiples, rising
 	for by, rest := 2, node; rest > 1; {
