@@ -147,8 +147,8 @@ type auctionTable struct {
 type bid struct {
 	nothing int64 // logarithm of rho
 	rows    []row
-	// later, where it is not 0, is the rho of which nothing is to be the logarithm. That is
-	// only computed for lots that are contended: else no row needs it.
+	// later, where it is not 0, is the rho whose logarithm nothing is still to get: that is
+	// only computed where lots are contended.
 	later int64
 }
 

@@ -104,7 +104,7 @@ func (p profiler) basis(g *model.GangView) (at place, takes int64, how string) {
 	return p.basisOf(g, &r)
 }
 
-// basisOf is the same of a note that was read.
+// basisOf is basis by a note that was read already.
 func (p profiler) basisOf(g *model.GangView, r *record) (at place, takes int64, how string) {
 	if p.nodes > 0 && r.measured > 0 {
 		if at = r.where; at.gpus == 0 {
@@ -206,7 +206,7 @@ func (p profiler) forecast(g *model.GangView) forecast {
 	return p.forecastOf(g, &r)
 }
 
-// forecastOf is the same of a note that was read.
+// forecastOf is forecast by a note that was read already.
 func (p profiler) forecastOf(g *model.GangView, r *record) forecast {
 	if r.takes > 0 {
 		return r.forecast

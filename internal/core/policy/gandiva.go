@@ -134,8 +134,9 @@ func (p *gandiva) hosts(a *model.Allocation, leaves int32) bool {
 // floor is where gangs of the VC run, as of some moment.
 type floor struct {
 	allocs []*model.Allocation
-	used   map[int32]*machine // by node, those with gangs of the VC
-	nodes  []int32            // the same, in order of the first gang on each: as in a cluster of the VC's own
+	used   map[int32]*machine // by number of the node
+	// their numbers, by the first gang on each, whatever other VCs there are
+	nodes []int32
 }
 
 // machine is a node with gangs of the VC.

@@ -23,13 +23,13 @@ import (
 // to start on go to those that run, the best first. As the deadline nears no trial is started
 // any more, so that all GPUs go to the best.
 //
-// What it remembers of a trial are its losses at the rungs, and of the VC those of
-// trials that ended (hypersched_record.go).
+// The note of a trial has its losses at the rungs, that of the VC those of trials that ended
+// (hypersched_record.go).
 type hypersched struct {
-	// rf=4: one part in so many goes on from a rung; the paper's reduction factor.
+	// rf=4: one part in rf of the trials goes on from a rung; the paper's reduction factor.
 	rf int64
-	// rungs=3: so many, at 1/rf, 1/rf^2 and so on of a trial's steps. (The paper names the
-	// steps of the first instead.)
+	// rungs=3: the number of rungs, at 1/rf, 1/rf^2 and so on of a trial's steps. (The paper
+	// names the steps of the first instead.)
 	rungs int64
 	// share=uniform deals free GPUs out in turn, the best trial first; top gives the best
 	// all that it can use. Both are the authors'.
@@ -485,8 +485,8 @@ func (p *hypersched) Rank(v model.View) iter.Seq[model.Wish] {
 	}
 }
 
-// rest wishes for those of an experiment that are not to start, as long as leaves are free;
-// false when no more wishes are heard.
+// rest wishes for waiting trials of an experiment that are not planned to start, as long as
+// leaves are free; false when no more wishes are heard.
 func (s *study) rest(e *experiment, rest []*trial, missed bool, yield func(model.Wish) bool) bool {
 	for _, t := range rest {
 		if s.v.Free() == 0 || !s.may(e) {

@@ -32,7 +32,7 @@ func (n named) compare(o named) int {
 // rungs are the losses that trials had at each rung, rising.
 type rungs [][]int64
 
-// add adds those of a trial.
+// add adds the losses of a trial.
 func (r *rungs) add(at []int64) {
 	for k, loss := range at {
 		if k == len(*r) {
@@ -42,7 +42,7 @@ func (r *rungs) add(at []int64) {
 	}
 }
 
-// drop takes out those of a trial.
+// drop takes out the losses of a trial.
 func (r *rungs) drop(at []int64) {
 	for k, loss := range at {
 		take(&(*r)[k], loss)

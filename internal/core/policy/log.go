@@ -19,7 +19,7 @@ func Log2(x int64) int64 {
 	out := int64(whole) << logBits
 	for d := int64(1) << (logBits - 1); d > 0; d >>= 1 {
 		hi, lo := bits.Mul64(m, m)
-		two := hi >> 63 // 1 if it is at least 2; without a branch, as it cannot be foretold
+		two := hi >> 63 // 1 if it is at least 2; without a branch, which could not be predicted
 		out |= d & -int64(two)
 		m = hi<<(1-two) | lo>>63&^-two
 	}

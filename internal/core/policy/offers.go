@@ -42,10 +42,10 @@ func newOffers(a *args) *offers {
 // answer is what is noted of a framework, at the first of its waiting jobs: that it declined an
 // offer, or that it hoards.
 type answer struct {
-	until  model.Time // it is filtered until then
+	until  model.Time // the filter ends then
 	leaves int64      // unless more than so many are free
 	missed bool       // it might have been offered something else meanwhile
-	hoards model.Time // since then
+	hoards model.Time // it has hoarded since then; 0 is not
 }
 
 // answered reads a note: "declined UNTIL LEAVES", "missed UNTIL LEAVES" or
@@ -109,12 +109,12 @@ func (o *offers) Rank(v model.View) iter.Seq[model.Wish] {
 	}
 }
 
-// framework is one with gangs that wait.
+// framework is a user or an app with waiting gangs.
 type framework struct {
 	account
-	answer             // to the last offer
+	answer             // noted at the first of its waiting jobs
 	waits  model.JobID // the first of its jobs that got nothing now
-	took   bool        // what it was offered last
+	took   bool        // it took something of the last offer
 }
 
 // next returns the index of the framework to serve: those that hoard come first, the earliest
@@ -142,7 +142,7 @@ func (o *offers) weigh(v model.View, all []framework) {
 	}
 }
 
-// frameworks returns those with gangs that wait.
+// frameworks returns the frameworks with waiting gangs.
 func (o *offers) frameworks(v model.View) []framework {
 	var out []framework
 	for _, u := range o.waiting(v, v.Free() > 0) {

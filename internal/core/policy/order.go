@@ -13,8 +13,8 @@ import (
 // passed over. Where it preempts, a waiting gang preempts running gangs whose rank is worse,
 // the worst first; gangs of equal rank do not preempt each other.
 type order struct {
-	// key is the key of a gang that waits, or runs. Rank decides who preempts, Then only the
-	// order within a rank. The key of a gang does not change while it waits.
+	// key is the key of a gang that waits, or runs. Rank decides which gangs it may preempt,
+	// Then only the order within a rank. The key of a gang does not change while it waits.
 	key     func(*model.GangView) model.Key
 	preempt bool
 	// quantum is how long a gang runs before it is preempted.

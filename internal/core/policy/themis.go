@@ -160,7 +160,7 @@ type app struct {
 	left    int64
 	longest int64 // run time of its longest job, and what is left of the one with most left
 	last    int64
-	most    int64 // GPUs of all its gangs, and of those that hold cells
+	most    int64 // GPUs of all its gangs, and of the running ones
 	held    int64
 	slow    int64 // of its job most sensitive to placement, in thousandths
 	ended   int   // of its gangs, how many leases
@@ -276,7 +276,7 @@ type market struct {
 	crowded []crowded
 	aged    []aged
 	large   []*model.GangView // the first that wait of the other lines, when a round ends
-	lines   []model.Line      // those that were not read to their end
+	lines   []model.Line      // lines that were not read to their end
 	// expired are the gangs whose lease has ended, of the smallest rho first.
 	expired []expired
 

@@ -25,7 +25,7 @@ type lot struct {
 	gang int // in market.expired, -1 for a node
 }
 
-// sell holds the auction, and gives what is left to the others.
+// sell holds the auction, and then gives the leftovers to all apps.
 func (m *market) sell(yield func(model.Wish) bool) {
 	m.offers()
 	m.bid()
@@ -274,7 +274,7 @@ type agent struct {
 	app   *app
 	stays int64           // GPUs that it holds by leases that have not ended
 	gangs []candidate     // that it wants, in the order in which they are served
-	sizes []int32         // of these, in leaves
+	sizes []int32         // leaves of each of gangs
 	took  [ways][][]int32 // GPUs that they would take: by way, gang and lot
 	by    []int           // the way of each row
 	rows  []Row
