@@ -281,7 +281,7 @@ type market struct {
 	expired []expired
 
 	runs    []leased
-	views   []model.GangView      // of these
+	views   []model.GangView      // of the gangs in runs
 	lent    map[model.JobID]int32 // how many gangs of a job are offered for auction
 	named   map[string]int        // apps
 	jobs    map[model.JobID]int
