@@ -98,7 +98,7 @@ func (l *look) gather(from model.Time) (someDemoted bool) {
 		add(&g, true)
 	}
 	for g := range l.v.Leaving() {
-		add(&g, true) // a gang that is being preempted keeps its guarantee
+		add(&g, true) // who is stopped for others is guaranteed what he was
 	}
 	slices.SortFunc(l.all, func(a, b *planned) int { return cmp.Compare(a.g.Order, b.g.Order) })
 	return someDemoted
