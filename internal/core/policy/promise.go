@@ -21,9 +21,9 @@ import (
 //
 // A job that was in the profiler's pool has "measured SECONDSs; " before that, with 0 where it
 // reported too little, or "measured SECONDSs on GPUS SKU; " where it may take another time
-// elsewhere. The extrapolated run time and "; " follow, if there is one (extrapolate.go). The
-// note of the VC has PRIORITY LEASE: and a summary of the last plan for each priority, and
-// after profiler what profiles cost.
+// elsewhere. Then comes the extrapolated run time with "; ", if there is one (extrapolate.go).
+// The note of the VC has "PRIORITY LEASE: ..." for each priority, a summary of its last plan,
+// and "profiler ...", what profiles cost.
 
 // kind is what a note says.
 type kind uint8

@@ -283,8 +283,8 @@ type market struct {
 	runs    []leased
 	views   []model.GangView      // of the gangs in runs
 	lent    map[model.JobID]int32 // how many gangs of a job are offered for auction
-	named   map[string]int        // apps
-	jobs    map[model.JobID]int
+	named   map[string]int        // index in apps, by name
+	jobs    map[model.JobID]int   // index in apps, by job: for jobs of several gangs without an app
 	bidders []*app
 	agents  []agent
 	asked   []Agent
@@ -294,11 +294,11 @@ type market struct {
 	room    []int32 // scratch memory of bids
 	used    int     // of it
 	arbiter Arbiter
-	winner  *app // the app that is served
+	winner  *app // the app that is served now
 	losers  iter.Seq[model.GangRef]
 }
 
-// marketNow is what changes from one decision to the next without any memory.
+// marketNow is the part of a market that is made anew for each decision.
 type marketNow struct {
 	t       *themis
 	v       model.View
@@ -311,7 +311,7 @@ type marketNow struct {
 	leaving int64                      // GPUs of the gangs whose lease has ended
 	more    int                        // waiting apps that were not read, and might fit
 	closes  bool                       // a round in which a lease ended is over
-	largest int32                      // lot
+	largest int32                      // GPUs of the largest lot
 	parts   struct{ leaves, of int64 } // how many times longer so many leaves take on an equal part
 }
 
