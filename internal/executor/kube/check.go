@@ -14,13 +14,13 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/api"
 )
 
-// asking is of how many namespaces is asked at a time.
+// asking is how many namespaces are asked about at a time.
 const asking = 16
 
-// CheckNamespaces refuses a configuration that names namespaces which the Kubernetes cluster lacks,
-// or in which Comb lacks rights, and returns those of them that were named before: they may be made
-// again. unasked are those of which the API server did not say it in time. want has a virtual
-// cluster for each.
+// CheckNamespaces refuses a configuration that names namespaces which the Kubernetes cluster
+// lacks, or in which Comb lacks rights. away are those among them that were configured before:
+// they may be made again, so they are not refused. unasked are those about which the API server
+// did not answer in time. want holds a virtual cluster for each namespace.
 func CheckNamespaces(e *Executor, want, had map[string]cell.VCName, claims bool) (away, unasked []string, err error) {
 	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
 	defer cancel()
@@ -53,7 +53,7 @@ func CheckNamespaces(e *Executor, want, had map[string]cell.VCName, claims bool)
 	return away, unasked, errors.Join(wrong...)
 }
 
-// lacks says what is missing for pods in a namespace, "" that nothing is.
+// lacks says what keeps pods from being made in a namespace, "" that nothing does.
 func lacks(ctx context.Context, c *api.Client, claims bool) (string, error) {
 	there, err := c.HasNamespace(ctx)
 	switch {

@@ -20,13 +20,13 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// sliceTime is how long what drivers publish of a node is taken for true: it changes with hardware,
-// and a claim that asks for what is not there any more is not given anything.
+// sliceTime is how long the published devices of a node are taken for true. They change only with
+// hardware, and a claim for a device that is gone is given nothing.
 const sliceTime = 10 * time.Second
 
-// published is what drivers said lately.
+// published caches what drivers published lately.
 type published struct {
-	looks sync.Mutex // held by one look at all nodes
+	looks sync.Mutex // held during a look at all nodes
 	mu    sync.Mutex
 	has   map[publisher]said
 }
@@ -39,12 +39,12 @@ type said struct {
 	devices map[string]api.Device
 }
 
-// claims give tasks their GPUs by dynamic resource allocation: a claim of the pod asks for exactly
-// those that the core chose.
+// claims gives tasks their GPUs by dynamic resource allocation: a claim of the pod asks for
+// exactly the GPUs that the core chose.
 type claims struct{ *Executor }
 
-// of are the claims of a task, or why its devices cannot be claimed; none where they are given
-// otherwise.
+// of returns the claims of a task, or why its devices cannot be claimed. It returns none where
+// the devices are given in another way.
 func (c claims) of(ctx context.Context, t *podTask) ([]*api.Claim, *model.TaskRefused, error) {
 	names := api.DRANames(t.ts.SKU.DRA, pods.Devices(t.ts))
 	if t.ts.SKU.DRA.Class == "" || len(names) == 0 {
@@ -69,27 +69,27 @@ func (c claims) of(ctx context.Context, t *podTask) ([]*api.Claim, *model.TaskRe
 	return list, nil, nil
 }
 
-// shares reports whether a task lets others on its devices: then its claims are those of its
-// devices, and not its own.
+// shares reports whether a task shares its devices with others: then its claims belong to the
+// devices, and not to the task.
 func (t *podTask) shares() bool {
 	h := &t.start.Job.Hints
 	return h.Suspendable || h.Packable && !h.Dedicated
 }
 
-// rotate notes with which others the tasks of an attempt share their devices, and when they run.
-// c.mu is held.
+// rotate notes with which attempts the tasks of an attempt share their devices, and when each
+// runs. c.mu is held.
 func (c claims) rotate(at model.AttemptID, r *model.Rotation) {
 	shared := rotaOf(r)
 	for _, name := range c.attempts[at] {
 		if t := c.tasks[name]; t != nil {
 			t.turns = shared
-			c.queue.Add(name) // it may be the last of those that shared its leaves
+			c.queue.Add(name) // it may be the last task that shared its leaves
 		}
 	}
 }
 
-// make makes a claim of a task's pod. One that others may have as well is shared with none but
-// those with which the core shares the devices: what else has it must be gone first.
+// make makes a claim of a task's pod. A claim of shared devices is shared only with the tasks
+// with which the core shares the devices: any other pod that owns it must be gone first.
 func (c claims) make(ctx context.Context, t *podTask, claim *api.Claim) error {
 	if !t.shares() {
 		return t.in(c.Executor).MakeClaim(ctx, claim)
@@ -111,8 +111,8 @@ func (c claims) make(ctx context.Context, t *podTask, claim *api.Claim) error {
 	return cmp.Or(failed, err)
 }
 
-// abilities are what can be done on leaves: a device plugin gives each GPU to one pod alone, and a
-// pod without a process of Comb's cannot be suspended.
+// abilities returns what can be done on leaves. A device plugin gives each GPU to one pod alone,
+// and a pod without Comb's process 1 cannot be suspended.
 func (c claims) abilities(l engine.Leaves) ([]model.Ability, string) {
 	if l.SKU.Device != cell.CPU && l.SKU.DRA.Class == "" {
 		for _, name := range l.Nodes {
@@ -131,7 +131,7 @@ func (c claims) abilities(l engine.Leaves) ([]model.Ability, string) {
 	return []model.Ability{model.CanPack, model.CanSuspend}, ""
 }
 
-// devices are those of a driver on a node.
+// devices returns the devices of a driver on a node.
 func (c claims) devices(ctx context.Context, p publisher) (map[string]api.Device, error) {
 	c.published.mu.Lock()
 	had, known := c.published.has[p]
@@ -147,7 +147,7 @@ func (c claims) devices(ctx context.Context, p publisher) (map[string]api.Device
 	c.published.mu.Lock()
 	defer c.published.mu.Unlock()
 	if len(now.devices) == 0 {
-		delete(c.published.has, p) // it is asked for again at once
+		delete(c.published.has, p) // asked for again at once
 		return nil, nil
 	}
 	if c.published.has == nil {
@@ -157,8 +157,9 @@ func (c claims) devices(ctx context.Context, p publisher) (map[string]api.Device
 	return now.devices, nil
 }
 
-// check looks, once, at what the claims of a bound pod were given, and has the pod go where it is
-// not what they ask for. By then the SKU is as it was when they were made.
+// check looks, once, at what the claims of a bound pod were given, and gives the pod up where
+// they were given something else than they ask for. The SKU has not changed since the claims were
+// made.
 func (c claims) check(ctx context.Context, t *podTask, pod *corev1.Pod) error {
 	if t.checked || t.stray || pod.Spec.NodeName == "" || len(t.record.Devices) > 0 {
 		return nil
@@ -176,7 +177,7 @@ func (c claims) check(ctx context.Context, t *podTask, pod *corev1.Pod) error {
 			return fmt.Errorf("look at the claim of pod %s: %w", t.name, err)
 		}
 		if claim == nil || !claim.Has() {
-			return nil // its pod ends, or it is heard of later
+			return nil // its pod ends, or more is heard later
 		}
 		if other := claim.Other(d.Driver, names); other != "" {
 			return c.giveUp(ctx, t, pod, model.TaskRefused{Reason: fmt.Sprintf("Kubernetes gave it %s, and Comb chose %v", other, names)})
@@ -206,15 +207,15 @@ func CheckClaims(e *Executor, skus []cell.SKU) error {
 	defer cancel()
 	missing, err := e.o.API.MissingForClaims(ctx)
 	if err != nil || len(missing) == 0 {
-		return nil // where it is not known, a task says so
+		return nil // where it is not known, a task reports it
 	}
 	return fmt.Errorf("skuTypes.%s.dra: Comb lacks rights in the Kubernetes cluster (namespace %s): %s; deploy/kubernetes/rights.yaml has them", skus[i].Name, e.o.API.Namespace(), strings.Join(missing, ", "))
 }
 
-// look asks which devices can be claimed, where leaves are, and tells which leaves are bad. It asks
-// for all nodes at once, and only for drivers whose devices are some leaves'.
+// look asks which devices of the leaves can be claimed, and tells which leaves are bad. It asks
+// for all nodes at once, and only for drivers whose devices are leaves.
 func (c claims) look() {
-	c.published.looks.Lock() // the later look is told later
+	c.published.looks.Lock() // so that the later look is told later
 	defer c.published.looks.Unlock()
 	claimed, drivers := map[string][]Leaf{}, map[string]bool{}
 	for _, node := range c.nodes.ListKeys() {
@@ -257,7 +258,8 @@ func (c claims) look() {
 	health(c).leavesAgain()
 }
 
-// cannotBeClaimed says of devices of a node's leaves why they are not given, as fault has it.
+// cannotBeClaimed returns why devices of a node's leaves are not given to claims, keyed as in
+// fault.claims.
 func cannotBeClaimed(node string, leaves []Leaf, published []api.Slice) map[string]string {
 	var out map[string]string
 	drivers := map[string]map[string]api.Device{}

@@ -15,11 +15,12 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// takenWithin is how long an ask waits for what a server that has just started takes up again.
+// takenWithin is how long a request waits until a server that has just started knows its pods
+// again.
 const takenWithin = 10 * time.Second
 
-// runningPod is a task's pod that runs. Just after a start of the server it waits until it is known
-// what runs.
+// runningPod returns a task's running pod. Just after a start of the server it waits until it is
+// known what runs.
 func (e *Executor) runningPod(ctx context.Context, ref executor.TaskRef) (*corev1.Pod, error) {
 	for end := time.Now().Add(takenWithin); ; {
 		pod, soon := podNow(e, ref)
@@ -37,8 +38,8 @@ func (e *Executor) runningPod(ctx context.Context, ref executor.TaskRef) (*corev
 	}
 }
 
-// podNow is that pod as it is known now, nil where it does not run; soon is that nothing is known
-// of it yet.
+// podNow returns a task's pod as it is known now, nil where it does not run. soon says that
+// nothing is known of it yet.
 func podNow(e *Executor, ref executor.TaskRef) (pod *corev1.Pod, soon bool) {
 	name := e.maker.Name(ref.Attempt, ref.Task)
 	e.mu.Lock()
@@ -57,8 +58,8 @@ func podNow(e *Executor, ref executor.TaskRef) (pod *corev1.Pod, soon bool) {
 	return pod, false
 }
 
-// Exec implements executor.Executor, by the API server and the kubelet: a user with the right to it
-// here needs none there.
+// Exec implements executor.Executor, through the API server and the kubelet. The user needs the
+// right to it in Comb, and none in Kubernetes.
 func (e *Executor) Exec(ctx context.Context, ref executor.TaskRef, c executor.Command) (*executor.Session, error) {
 	pod, err := e.runningPod(ctx, ref)
 	if err != nil {

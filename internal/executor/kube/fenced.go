@@ -11,16 +11,16 @@ import (
 	"sync"
 )
 
-// fenced keeps for the next server which pods must be gone before their nodes are up: where the
-// namespace of one cannot be seen then, nothing else tells of it. Each line of the file is a node,
-// and a pod as strayKey has it.
+// fenced keeps, on disk for the next server, the pods that must be gone before their nodes count
+// as up. Where the namespace of such a pod cannot be seen after a restart, nothing else tells of
+// it. Each line of the file holds a node and a pod's key (see strayKey).
 type fenced struct {
 	mu   sync.Mutex // held while the file is written
 	file string
 	text string // what is in the file
 }
 
-// openFenced reads what a server before has kept, in the folder of a file.
+// openFenced reads what an earlier server kept, from the folder of a file.
 func openFenced(beside string) (*fenced, error) {
 	f := &fenced{file: filepath.Join(filepath.Dir(beside), "pod-fenced")}
 	text, err := os.ReadFile(f.file)
@@ -40,7 +40,7 @@ func (f *fenced) each(do func(node, key string)) {
 	}
 }
 
-// keep writes what lines returns, where that has changed.
+// keep writes the lines, where they have changed.
 func (f *fenced) keep(lines func() []string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

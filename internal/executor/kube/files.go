@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// writeSynced writes a file anew; it is on the disk when this returns.
+// writeSynced replaces a file; it is on the disk when this returns.
 func writeSynced(path, text string) error {
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -24,7 +24,7 @@ func writeSynced(path, text string) error {
 	return syncFolder(filepath.Dir(path))
 }
 
-// syncFolder has what a folder holds on the disk.
+// syncFolder makes the entries of a folder durable.
 func syncFolder(path string) error {
 	d, err := os.Open(path)
 	if err != nil {

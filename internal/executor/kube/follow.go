@@ -12,7 +12,7 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// follower copies what a pod prints.
+// follower copies the log of a pod.
 type follower struct {
 	key, pod, space string // of the task
 
@@ -21,8 +21,9 @@ type follower struct {
 	done  chan struct{}
 }
 
-// A log that cannot be read is tried again: soon where the API server is away, seldom where it says
-// that there is none, as of simulated nodes. Of a pod that has ended it is tried so often.
+// A log that cannot be read is tried again: soon where the API server is away, seldom where it
+// says that there is none (as with simulated nodes). Once the pod has ended, it is tried only so
+// often.
 const (
 	lastTries   = 4
 	soon        = 250 * time.Millisecond
@@ -47,8 +48,8 @@ func (e *Executor) followLog(t *podTask) *follower {
 	return f
 }
 
-// open opens the file that a log is kept in, and tries again where that cannot be: a disk is full
-// for a while. nil is that it is over.
+// open opens the file that a log is kept in. It tries again where that fails, since a disk may be
+// full for a while. nil says that ctx is done.
 func (f *follower) open(ctx context.Context, dir string, log *slog.Logger) *logStore {
 	for warned := false; ; warned = true {
 		s, err := openLogStore(dir)
@@ -112,7 +113,7 @@ func (e *Executor) endedOrGone(f *follower) bool {
 	return pod == nil || pods.Look(pod, false).Phase == pods.Ended
 }
 
-// logLeft is how long the end of a task may wait for its last lines.
+// logLeft is how much longer the end of a task may wait for its last lines.
 func (e *Executor) logLeft(t *podTask) time.Duration {
 	if t.log == nil {
 		return 0
@@ -139,7 +140,7 @@ func (e *Executor) logLeft(t *podTask) time.Duration {
 func (e *Executor) lastWords(t *podTask) string {
 	known, err := e.secretsOf(t)
 	if err != nil {
-		return "" // what is secret in it is not known
+		return "" // its secrets are not known, so they cannot be left out
 	}
 	line := lastLine(t.dir)
 	for _, value := range known {

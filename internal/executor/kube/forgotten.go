@@ -13,20 +13,20 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// forgotten are the jobs whose records are gone: their pods were all proven to be gone before. What
-// stands there under the name of one is a user's copy. They are in a file that outlives the jobs'
-// folders, each line a job or a range of them.
+// forgotten holds the jobs whose records were deleted, after all their pods were proven gone. A
+// pod that still has the name of such a job's pod is a user's copy. They are kept in a file that
+// outlives the folders of the jobs; each line is a job or a range of jobs.
 type forgotten struct {
 	mu   sync.Mutex
 	file string
-	jobs []jobRange // in order, and apart
+	jobs []jobRange // sorted, disjoint and not adjacent
 }
 
-// jobRange are jobs from a number to another, both among them.
+// jobRange is a range of jobs, both ends included.
 type jobRange struct{ from, to model.JobID }
 
-// openForgotten reads the file, and writes it anew where it can be said with fewer lines, or its
-// last one is torn.
+// openForgotten reads the file. It rewrites it where fewer lines would do, or where its last line
+// is torn.
 func openForgotten(file string) (*forgotten, error) {
 	f := &forgotten{file: file}
 	text, err := os.ReadFile(file)
@@ -39,7 +39,7 @@ func openForgotten(file string) (*forgotten, error) {
 		if n, _ := fmt.Sscanf(whole, "%d-%d", &r.from, &r.to); n == 1 {
 			r.to = r.from
 		}
-		if ends && r.String() == whole { // else a machine that died has left it torn
+		if ends && r.String() == whole { // else a crash of the machine has torn it
 			f.add(r)
 		}
 	}
@@ -66,9 +66,9 @@ func (f *forgotten) text() string {
 	return b.String()
 }
 
-// add notes jobs in memory. f.mu is held, or f is of one alone.
+// add notes jobs in memory. f.mu is held, or f is not shared yet.
 func (f *forgotten) add(r jobRange) {
-	// All from first to last meet what is new, or are beside it.
+	// Ranges from first to last overlap the new one or are adjacent to it.
 	first, _ := slices.BinarySearchFunc(f.jobs, r.from, func(old jobRange, from model.JobID) int { return cmp.Compare(old.to+1, from) })
 	last := first
 	for last < len(f.jobs) && f.jobs[last].from <= r.to+1 {
@@ -94,8 +94,8 @@ func (f *forgotten) has(id model.JobID) bool {
 	return found
 }
 
-// note has a job be forgotten. A machine that dies may lose it: it is one line, and nothing waits
-// for the disk.
+// note marks a job as forgotten. A crash of the machine may lose the line; nothing waits for the
+// disk.
 func (f *forgotten) note(id model.JobID) (err error) {
 	if f.has(id) {
 		return nil

@@ -13,20 +13,20 @@ import (
 	"github.com/combsched/comb/internal/executor/task"
 )
 
-// hearEvery is how often a task may tell its progress.
+// hearEvery is how often a task may report progress.
 const hearEvery = 500 * time.Millisecond
 
-// Line answers the pods of this executor's tasks.
+// Line answers requests from the pods of this executor's tasks.
 func (e *Executor) Line() *link.Handler {
 	h := hears{e}
 	runs := func(pod string) bool { _, err := h.task(pod); return err == nil }
 	return &link.Handler{Token: e.maker.LineToken, Runs: runs, Code: h.code, Gang: h.gang, Members: h.members, Told: h.progress, Took: h.usage, Turn: h.turn}
 }
 
-// hears answers pods.
+// hears answers requests from pods.
 type hears struct{ *Executor }
 
-// task is one that the engine knows, by its pod's name.
+// task returns the task of a pod, if the engine knows it.
 func (h hears) task(pod string) (*podTask, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,7 +66,7 @@ func (h hears) gang(pod string) (map[string]string, error) {
 	return known, nil
 }
 
-// progress tells the last of the lines, and the last checkpoint among them.
+// progress tells the engine the last line of progress, and the last checkpoint among the lines.
 func (h hears) progress(pod string, text []byte) error {
 	t, err := h.task(pod)
 	if err != nil {
@@ -105,7 +105,7 @@ func (h hears) progress(pod string, text []byte) error {
 	return nil
 }
 
-// usage keeps what a task took lately.
+// usage keeps a sample of what a task used.
 func (h hears) usage(pod string, u link.Usage) error {
 	t, err := h.task(pod)
 	if err != nil {

@@ -35,25 +35,26 @@ type Options struct {
 	API     *api.Client
 	Dir     string                                       // of records and logs: a folder for each job, by its number
 	KeyFile string                                       // of the key that seals pods; made when it is not there
-	Cluster string                                       // the name of this Comb among all
-	Tell    func(model.Fact)                             // takes what happens; it must not block for long
-	Secrets func(model.JobID) (map[string]string, error) // of a job, by path; nil is that no job has any
-	// Identity says with which numbers the tasks of a user run now; see executor.Whose.
+	Cluster string                                       // this Comb's name among all that share a Kubernetes cluster
+	Tell    func(model.Fact)                             // takes facts; it must not block for long
+	Secrets func(model.JobID) (map[string]string, error) // secrets of a job, by path; nil when no job has any
+	// Identity says as which user and group the tasks of a user run now; see executor.Whose.
 	Identity func(user model.Subject) (executor.Identity, error)
-	// Storage returns a storage that jobs of a virtual cluster may use now; nil has none.
+	// Storage returns a storage that jobs of a virtual cluster may use now. nil: there are none.
 	Storage func(cell.VCName, string) (model.Storage, bool)
-	Leaves  func(cell.NodeName) []Leaf // of a node of the configuration now; nil: nothing is told of leaves
-	// Namespace is where pods of a virtual cluster go now, "" the server's own; it is not known yet
-	// where it says so. nil has the own alone.
+	Leaves  func(cell.NodeName) []Leaf // leaves of a node in the present configuration; nil: no health of leaves is told
+	// Namespace is where pods of a virtual cluster go now, "" for the server's own. known is
+	// false while that is not known yet. nil: all go to the server's own.
 	Namespace func(cell.VCName) (space string, known bool)
-	// InfiniBand reports whether tasks of a virtual cluster may have devices of networks with RDMA,
-	// as far as it is known yet; nil lets none.
+	// InfiniBand reports whether tasks of a virtual cluster may have RDMA network devices, and
+	// whether that is known yet. nil: none may.
 	InfiniBand func(cell.VCName) (may, known bool)
-	Work       string     // the claim in which checkpoints are kept; "" is that jobs can keep none
-	DiskMB     int64      // what a task may write to its node when it asks for nothing; 0 is any amount
-	MostMB     int64      // what a task may ask for of that; 0 is any amount
-	Line       *pods.Line // nil: nothing goes from pods to the server
-	// Code opens the code that a job brings, and says its size in bytes; nil has none.
+	Work       string     // the claim that keeps checkpoints; "": jobs can keep none
+	DiskMB     int64      // what a task may write to its node when it asks for nothing; 0 is no limit
+	MostMB     int64      // the most that a task may ask for of that; 0 is no limit
+	Line       *pods.Line // nil: pods send nothing to the server
+	// Code opens the code that a job brings, and returns its size in bytes. nil: no job brings
+	// any.
 	Code   func(*model.Job) (io.ReadCloser, int64, error)
 	Log    *slog.Logger
 	Limits Limits
@@ -67,7 +68,7 @@ type Limits struct {
 	Gone    time.Duration // from a node's removal until its pods are counted as gone
 }
 
-// Within are the usual limits, with that for an image.
+// Within returns the usual limits, with a given one for images.
 func Within(image time.Duration) Limits {
 	return Limits{Binding: time.Minute, Image: image, Log: 15 * time.Second, Gone: time.Minute}
 }
@@ -82,29 +83,29 @@ type Executor struct {
 
 	spaces  *spaces     // where pods are
 	nodes   cache.Store // as the API server told last
-	synced  func() bool // it is known what there is
+	synced  func() bool // reports whether all nodes and pods were listed once
 	queue   workqueue.TypedRateLimitingInterface[string]
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
 	opened  time.Time
-	telling sync.Mutex // held while the health of nodes is told, so that it is told in order; before mu
+	telling sync.Mutex // held while the health of nodes is told, so that it is told in order; taken before mu
 
 	mu       sync.Mutex
-	tasks    map[string]*podTask          // by their keys: the name of the pod, and of strays the namespace before it
-	attempts map[model.AttemptID][]string // the keys of those of each attempt
+	tasks    map[string]*podTask          // by key: the name of the pod; for strays the namespace before it
+	attempts map[model.AttemptID][]string // the keys of each attempt's tasks
 	crews    map[model.JobID]*crew
 	stopped  map[model.AttemptID]model.Duration
 	seen     map[string]*nodeSeen // what was seen of each node
-	swept    bool                 // from now on a pod of which no task is known is a stray
-	looked   bool                 // all strays of the time before are known: nodes may be told to be up
-	adopted  chan struct{}        // closed when nothing that was known is open
-	known    int                  // tasks of an engine before of which nothing is said yet
+	swept    bool                 // from now on a pod without a task is a stray
+	looked   bool                 // all strays from before the start are known: nodes may be told to be up
+	adopted  chan struct{}        // closed when the state of every task of before is known
+	known    int                  // tasks from before the start whose state is not known yet
 
-	turning sync.Mutex // held while a pod is heard on its turns; beside mu, never with it
+	turning sync.Mutex // held while a pod reports on its turns; never held together with mu
 
-	published published // has a lock of its own
+	published published // it has a lock of its own
 	fenced    *fenced   // likewise
 }
 
@@ -156,7 +157,7 @@ func (e *Executor) goes(f func()) {
 	}()
 }
 
-// begin lets the work begin when it is known what there is.
+// begin lets the work begin once nodes and pods are listed.
 func (e *Executor) begin() {
 	if !cache.WaitForCacheSync(e.ctx.Done(), e.synced) {
 		return
@@ -256,7 +257,7 @@ func (e *Executor) add(t *podTask) {
 	}
 }
 
-// end has the tasks of an attempt end. A stop may come before its start.
+// end ends the tasks of an attempt. A stop may come before its start.
 func (e *Executor) end(a model.Action) {
 	names := e.attempts[a.Attempt]
 	if len(names) == 0 {
@@ -270,7 +271,8 @@ func (e *Executor) end(a model.Action) {
 	}
 }
 
-// fence has tasks end that count as lost. e.mu is held.
+// fence ends tasks that already count as lost: their nodes stay down until the pods are gone.
+// e.mu is held.
 func (e *Executor) fence(a model.Action) {
 	nodes := map[string]bool{}
 	for _, n := range a.Lost {
@@ -305,11 +307,11 @@ func (e *Executor) Adopted(ctx context.Context) {
 	select {
 	case <-done:
 	case <-ctx.Done():
-	case <-time.After(30 * time.Second): // the API server is away: its tasks are as they were
+	case <-time.After(30 * time.Second): // the API server is away: its tasks stay as they were
 	}
 }
 
-// taken says of a task of an engine before that something is known of it now. e.mu is held.
+// taken notes that the state of a task from before the start is known now. e.mu is held.
 func (e *Executor) taken(t *podTask) {
 	if t.known && !t.unseen {
 		e.adopt()
@@ -317,7 +319,7 @@ func (e *Executor) taken(t *podTask) {
 	t.known = false
 }
 
-// adopt counts a task less of which something is to be known before the work begins. e.mu is held.
+// adopt counts down the tasks whose state must be known before the work begins. e.mu is held.
 func (e *Executor) adopt() {
 	if e.known--; e.known == 0 {
 		close(e.adopted)
@@ -329,9 +331,9 @@ func (e *Executor) Abilities(l engine.Leaves) ([]model.Ability, string) {
 	return claims{e}.abilities(l)
 }
 
-// Sweep implements executor.Executor. What is live was started before: a pod of this cluster
-// without a task is a stray, now and later. Where the API server is away the strays are ended when
-// it is back, and the log names them.
+// Sweep implements executor.Executor. All live tasks were started again before it: a pod of this
+// cluster without a task is a stray, now and later. While the API server is away nothing is
+// ended; strays are ended when it is back, and the log names them.
 func (e *Executor) Sweep([]model.AttemptID) []string {
 	e.mu.Lock()
 	e.swept = true
@@ -339,8 +341,8 @@ func (e *Executor) Sweep([]model.AttemptID) []string {
 	return e.strays()
 }
 
-// strays ends the pods of this cluster that no task is known of, and returns their names. A node is
-// down while one is there: its GPUs may be given to others.
+// strays ends the pods of this cluster that have no task, and returns their names. A node with a
+// stray is down until it is gone: else its GPUs could be given to others while it uses them.
 func (e *Executor) strays() (ended []string) {
 	e.mu.Lock()
 	may := e.swept
@@ -385,18 +387,18 @@ func (e *Executor) strays() (ended []string) {
 	return ended
 }
 
-// endStrays ends strays of which no sweep has told.
+// endStrays ends strays that no sweep reported.
 func (e *Executor) endStrays() {
 	for _, name := range e.strays() {
 		e.o.Log.Warn("a pod that no task is known of is ended", "task", name)
 	}
 }
 
-// lookEvery is how often is looked at what no event tells.
+// lookEvery is how often is checked what no event tells.
 const lookEvery = 30 * time.Second
 
-// lookAgain ends strays that came later, and tells again which nodes are down: a configuration may
-// have named them since.
+// lookAgain ends strays that came later, and tells again which nodes are down: the configuration
+// may have named them only since.
 func (e *Executor) lookAgain() {
 	for {
 		select {
@@ -421,7 +423,7 @@ func (e *Executor) taskDir(at model.AttemptID, n int32) string {
 	return filepath.Join(e.jobDir(at.Job), fmt.Sprintf("%d.%d", at.Gang, at.N), fmt.Sprint(n))
 }
 
-// OpenLog implements executor.Executor. A pod has one stream: what it says on both is in its
+// OpenLog implements executor.Executor. A pod has one stream: both outputs of a task are in its
 // standard output.
 func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error) {
 	l, err := readLog(e.taskDir(ref.Attempt, ref.Task), from)
@@ -431,7 +433,7 @@ func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error
 	return executor.Log{ReadCloser: io.NopCloser(strings.NewReader(""))}, l.Close()
 }
 
-// Checkpoints implements executor.Executor: they are in a claim, and not on this machine.
+// Checkpoints implements executor.Executor: they are in a claim, not on this machine.
 func (e *Executor) Checkpoints(model.JobID) string { return "" }
 
 // Usage implements executor.Executor: pods measure themselves, where they reach the server.
@@ -454,7 +456,7 @@ func (e *Executor) Forget(id model.JobID) error {
 		}
 	}
 	for node, s := range e.seen {
-		for key := range s.lost { // also of a pod that a server before knew: forgotten it would pass for a user's copy
+		for key := range s.lost { // also a pod from before the start: once forgotten it would pass for a user's copy
 			if at, _, ok := e.maker.Parse(key[strings.LastIndexByte(key, '/')+1:]); ok && at.Job == id {
 				return fmt.Errorf("a pod of job %d, %s on node %s, is not proven gone yet", id, key, node)
 			}

@@ -15,26 +15,26 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// fault is what keeps GPUs, or CPU slots, of a node from new work while the node itself is up.
+// fault is what keeps leaves of a node from new work while the node itself is up.
 type fault struct {
-	node    string            // why all leaves are; "" is that not all are
-	gpus    string            // why all GPUs are
-	devices map[int64]string  // why single GPUs are, by their index on the node
-	claims  map[string]string // likewise, by driver and device, of those that are claimed
+	node    string            // why all leaves are bad; "": not all are
+	gpus    string            // why all GPUs are bad
+	devices map[int64]string  // why single GPUs are bad, by their index on the node
+	claims  map[string]string // the same for claimed devices, by driver and device
 }
 
-// Leaf is a leaf of a node: so many GPUs, with one index after the other; 0 is a slot of CPUs.
+// Leaf is a leaf of a node: a number of GPUs with consecutive indices; 0 is a slot of CPUs.
 type Leaf struct {
 	model.LeafHealth
 	GPUs int64
 	DRA  cell.DRA // how they are claimed
-	// Resource is what a device plugin calls them, where the cluster file says it: which GPU such a
-	// device is a part of is not known.
+	// Resource is the name of its device plugin's resource, where the cluster file names one.
+	// Which GPU such a device is a part of is not known.
 	Resource string
 }
 
-// faultOf looks at a node as Kubernetes has it: cordoned, tainted, or with GPUs that a watcher
-// found broken. What runs there goes on.
+// faultOf reads a node's faults from Kubernetes: it is cordoned, tainted, or has GPUs that a
+// watcher found broken. What runs there goes on.
 func faultOf(n *corev1.Node) (f fault) {
 	if n.Spec.Unschedulable {
 		f.node = "its node is cordoned in Kubernetes, until kubectl uncordon " + n.Name
@@ -54,14 +54,15 @@ func faultOf(n *corev1.Node) (f fault) {
 	return f
 }
 
-// ownTaint reports whether Kubernetes sets a taint itself, for what is told otherwise.
+// ownTaint reports whether a taint is one that Kubernetes sets itself, for a state that is told
+// otherwise.
 func ownTaint(key string) bool {
 	return key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable || key == corev1.TaintNodeUnschedulable
 }
 
-// add notes a condition as NVSentinel sets them: its type is the name of a check, its reason says
-// IsNotHealthy behind that, and its message has a part for each error, ended by ";", most with the
-// GPU as GPU:0. An error that names none is of all.
+// add notes a condition as NVSentinel sets it. Its type is the name of a check, and its reason is
+// that name followed by IsNotHealthy. Its message has a part for each error, ended by ";", most
+// of them with the GPU as GPU:0. An error without a GPU counts for all.
 func (f *fault) add(c *corev1.NodeCondition) {
 	why := clipped(fmt.Sprintf("Kubernetes says %s: %s", c.Type, c.Message))
 	for part := range strings.SplitSeq(strings.Trim(c.Message, "; "), ";") {
@@ -91,7 +92,7 @@ func clipped(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// of says why a leaf is bad; "" is that it is not.
+// of says why a leaf is bad; "" when it is not.
 func (f *fault) of(l *Leaf) string {
 	if f.node != "" || l.GPUs == 0 {
 		return f.node
@@ -114,8 +115,8 @@ func (f *fault) of(l *Leaf) string {
 	return f.gpus
 }
 
-// networkOf is what the device plugin calls the device of a network with RDMA that a task asks for
-// and may have; "" is that it has none.
+// networkOf is the device plugin's resource for RDMA network devices, where a task asks for one
+// and may have it; "" when it gets none.
 func networkOf(e *Executor, t *podTask) (string, error) {
 	if !t.start.Job.Roles[t.ts.Role].Launch.InfiniBand || e.o.InfiniBand == nil {
 		return "", nil
@@ -130,7 +131,7 @@ func networkOf(e *Executor, t *podTask) (string, error) {
 	return t.ts.SKU.InfiniBand, nil
 }
 
-const maxGPUs = 1 << 10 // of a leaf that are looked at
+const maxGPUs = 1 << 10 // of a leaf; more are not looked at
 
 func (f *fault) same(g *fault) bool {
 	return f.node == g.node && f.gpus == g.gpus && maps.Equal(f.devices, g.devices) && maps.Equal(f.claims, g.claims)
@@ -140,9 +141,9 @@ func (f *fault) none() bool {
 	return f.node == "" && f.gpus == "" && len(f.devices) == 0 && len(f.claims) == 0
 }
 
-// leaves tells which leaves of a node are bad: all of them when that has changed or was never told,
-// else those that are, once more, since a configuration may have named them meanwhile. h.telling is
-// held.
+// leaves tells which leaves of a node are bad. It tells all leaves when that has changed or was
+// never told. Else it repeats the bad ones, since a configuration may have named them only
+// meanwhile. h.telling is held.
 func (h health) leaves(name string, n *corev1.Node) {
 	if h.o.Leaves == nil {
 		return
@@ -173,9 +174,9 @@ func (h health) leaves(name string, n *corev1.Node) {
 }
 
 // LookAtLeaves tells which leaves are bad, once a configuration is known that has them: what was
-// seen of nodes before named none.
+// seen of nodes earlier named none.
 func LookAtLeaves(e *Executor) {
-	if e.synced() { // else all nodes are looked at when they are known
+	if e.synced() { // else all nodes are looked at once they are known
 		health{e}.leavesAgain()
 		e.goes(claims{e}.look)
 	}
@@ -192,7 +193,7 @@ func (h health) leavesAgain() {
 	}
 }
 
-// storagesOf are those that a job names, or why it cannot have one.
+// storagesOf returns the storages that a job names, or why it cannot have one.
 func (e *Executor) storagesOf(job *model.Job) (list []model.Storage, why string) {
 	for _, name := range job.Storages {
 		var s model.Storage

@@ -13,17 +13,17 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// crew are the tasks of one job, and what its pods were told last of those that run.
+// crew are the tasks of one job, and the members that its pods were told last.
 type crew struct {
 	tasks  map[string]*podTask // by the name of the pod
 	looked time.Time
 	told   executor.Membership
 }
 
-// countEvery is how often is looked at which tasks of a job run, however many of its pods ask.
+// countEvery is how often the running tasks of a job are counted, however many of its pods ask.
 const countEvery = 300 * time.Millisecond
 
-// crewOf is that of a job. e.mu is held.
+// crewOf returns the tasks of a job. e.mu is held.
 func (e *Executor) crewOf(id model.JobID) *crew {
 	c := e.crews[id]
 	if c == nil {
@@ -33,8 +33,8 @@ func (e *Executor) crewOf(id model.JobID) *crew {
 	return c
 }
 
-// members tells which tasks of a pod's job run. The version rises over restarts, too: the first is
-// the time, in seconds.
+// members returns which tasks of a pod's job run. Versions also rise over restarts of the server:
+// the first one is the time, in seconds.
 func (h hears) members(pod string) (executor.Membership, error) {
 	t, err := h.task(pod)
 	if err != nil {
@@ -48,7 +48,7 @@ func (h hears) members(pod string) (executor.Membership, error) {
 	}
 	for _, other := range c.tasks {
 		if other.known {
-			return executor.Membership{}, link.ErrSoon // it may live, and nothing was heard of it yet
+			return executor.Membership{}, link.ErrSoon // it may live, but nothing was heard of it yet
 		}
 	}
 	if time.Since(c.looked) < countEvery {

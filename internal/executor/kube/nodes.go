@@ -15,8 +15,8 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// resourceOf is what a node calls its GPUs; "" is that no device plugin was ever seen there. One
-// that offers none now still counts: the GPUs are its to give.
+// resourceOf is the resource name of a node's GPUs; "" when no device plugin was ever seen there.
+// A plugin that offers none now still counts: the GPUs are its to give.
 func resourceOf(n *corev1.Node) string {
 	for _, name := range pods.Resources {
 		if q := n.Status.Capacity[corev1.ResourceName(name)]; q.Value() > 0 {
@@ -26,7 +26,7 @@ func resourceOf(n *corev1.Node) string {
 	return ""
 }
 
-// offered is what the device plugins of a node call what they give, whatever it is.
+// offered returns the resources of a node's device plugins, of any kind.
 func offered(n *corev1.Node) (list []string) {
 	for name, q := range n.Status.Capacity {
 		if strings.Contains(string(name), "/") && q.Sign() > 0 {
@@ -47,16 +47,16 @@ func (e *Executor) node(name string) *corev1.Node {
 // nodeSeen is what was seen of a node.
 type nodeSeen struct {
 	told    bool
-	why     string              // what was told: why it is down; "" is that it is up
-	removed time.Time           // when it went, having been there
-	silent  time.Time           // since when Kubernetes hears nothing of it
+	why     string              // why it was told to be down; "": it was told to be up
+	removed time.Time           // when it was removed, having been there; else zero
+	silent  time.Time           // since when Kubernetes has heard nothing of it
 	downs   []time.Time         // when it went down lately
 	tasks   map[string]*podTask // that are placed there, by the name of the pod
 	lost    map[string]bool     // pods that must be gone before it is up
-	again   *time.Timer         // it is looked at again then
-	fault   *fault              // of its leaves, as it was told; nil is never
+	again   *time.Timer         // the timer for the next look at it
+	fault   *fault              // of its leaves, as told last; nil: never told
 	claims  map[string]string   // why devices cannot be claimed, as in fault
-	hidden  string              // a namespace in which some of lost may be, and that Comb cannot see
+	hidden  string              // a namespace that Comb cannot see and that may hold some of lost
 }
 
 // seenOf is what was seen of a node. e.mu is held.
@@ -69,9 +69,9 @@ func (e *Executor) seenOf(name string) *nodeSeen {
 	return s
 }
 
-// A node that Kubernetes hears nothing of is down after a while: when the API server was away, it
-// hears of none at first. One that went down often lately is up when it has stayed ready for
-// longer.
+// A node that Kubernetes hears nothing of is down only after a while: after an outage of the API
+// server, Kubernetes has heard of none at first. A node that went down often lately must stay
+// ready for longer before it is up.
 const (
 	silence     = 15 * time.Second
 	oftenWithin = 10 * time.Minute
@@ -79,7 +79,7 @@ const (
 	steady      = time.Minute
 )
 
-// stillThere is why a node is down that Kubernetes says to be ready.
+// stillThere begins the reason why a node is down although Kubernetes says that it is ready.
 const stillThere = "pods of tasks that count as lost "
 
 func (s *nodeSeen) stillThere() string {
@@ -100,7 +100,7 @@ func (h health) changed(name string) {
 	h.seenOf(name)
 	h.mu.Unlock()
 	if !looked {
-		return // all are looked at when all are known, those also that are asked for and not there
+		return // once all are known, all are looked at, also missing ones that were asked for
 	}
 	h.telling.Lock()
 	defer h.telling.Unlock()
@@ -118,7 +118,7 @@ func (h health) changed(name string) {
 	h.spaces.again()
 }
 
-// see notes what a node is now, and reports whether that is to be told.
+// see notes the state of a node, and reports whether it must be told.
 func (h health) see(name string, n *corev1.Node) (why string, changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,7 +135,7 @@ func (h health) see(name string, n *corev1.Node) (why string, changed bool) {
 	return why, changed
 }
 
-// lookAt has a node looked at again. h.mu is held.
+// lookAt schedules another look at a node. h.mu is held.
 func (h health) lookAt(s *nodeSeen, name string, wait time.Duration) {
 	if s.again != nil {
 		s.again.Stop()
@@ -147,8 +147,7 @@ func (h health) lookAt(s *nodeSeen, name string, wait time.Duration) {
 	})
 }
 
-// look says why a node is down, "" when it is up, and after which time that is to be looked at
-// again.
+// look says why a node is down, "" when it is up, and after what time to look again.
 func (s *nodeSeen) look(n *corev1.Node, now time.Time) (why string, wait time.Duration) {
 	if n == nil {
 		if s.removed.IsZero() {
@@ -181,7 +180,7 @@ func (s *nodeSeen) look(n *corev1.Node, now time.Time) (why string, wait time.Du
 	return "", 0
 }
 
-// tellTasks tells anew what runs on a node, of which nothing was known while it was down.
+// tellTasks tells again what runs on a node: while it was down its tasks were unknown.
 func (h health) tellTasks(node string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -193,7 +192,7 @@ func (h health) tellTasks(node string) {
 	}
 }
 
-// down are the nodes that are, to be told once more.
+// down returns the nodes that are down, to be told once more.
 func (h health) down() (list []model.NodeHealth) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -206,8 +205,8 @@ func (h health) down() (list []model.NodeHealth) {
 	return list
 }
 
-// keep notes for the next server what keeps nodes down, where that has changed. What cannot be
-// written is tried again with the next look.
+// keep saves for the next server what keeps nodes down, where that has changed. A failed write is
+// tried again with the next look.
 func (h health) keep() {
 	err := h.fenced.keep(func() (lines []string) {
 		h.mu.Lock()
@@ -227,8 +226,8 @@ func (h health) keep() {
 	}
 }
 
-// before are the pods of servers before that keep nodes down, and of which this one knows no more
-// than that.
+// before returns the pods from before this server's start that keep nodes down and have not been
+// found since.
 func (h health) before() (keys []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -242,7 +241,8 @@ func (h health) before() (keys []string) {
 	return keys
 }
 
-// unseen are those of them of which it cannot be said whether they are there.
+// unseen returns which of these pods cannot be checked, since their namespace cannot be seen now.
+// It notes that namespace at their nodes.
 func (h health) unseen() map[string]bool {
 	ctx, cancel := context.WithTimeout(h.ctx, 10*time.Second)
 	defer cancel()
@@ -250,7 +250,7 @@ func (h health) unseen() map[string]bool {
 	if len(before) == 0 {
 		return list
 	}
-	hidden := map[string]string{} // by namespace; that of a pod of which it is not known is ""
+	hidden := map[string]string{} // by namespace; "" stands for a pod of unknown namespace
 	for _, sp := range h.spaces.all() {
 		if (!sp.synced() || sp.refused() != "") && !sp.gone(ctx) {
 			hidden[sp.name], hidden[""] = sp.name, sp.name
@@ -273,8 +273,8 @@ func (h health) unseen() map[string]bool {
 	return list
 }
 
-// free lets nodes go that nothing keeps down any more: of the pods of servers before, those that
-// are not unseen, and of which no stray was taken up, are gone. It returns these nodes.
+// free frees nodes from pods of before that are gone: those not in unseen, and not found as
+// strays. It returns the nodes.
 func (h health) free(unseen map[string]bool) (nodes []string) {
 	gone := slices.DeleteFunc(h.before(), func(key string) bool { return unseen[key] })
 	h.mu.Lock()
@@ -290,7 +290,7 @@ func (h health) free(unseen map[string]bool) (nodes []string) {
 	return nodes
 }
 
-// goneFor is how long ago a node went; 0 is that it is there, or was never seen.
+// goneFor is how long ago a node was removed; 0 when it is there, or was never seen.
 func (e *Executor) goneFor(name string) time.Duration {
 	if name == "" || e.node(name) != nil {
 		return 0
@@ -304,8 +304,8 @@ func (e *Executor) goneFor(name string) time.Duration {
 	return max(time.Since(s.removed), 1)
 }
 
-// notReady says why a node cannot run tasks; "" is that it can. silent is that only nothing is
-// heard of it.
+// notReady says why a node cannot run tasks; "" when it can. silent says that the only reason is
+// that nothing is heard of it.
 func notReady(n *corev1.Node) (why string, silent bool) {
 	for _, c := range n.Status.Conditions {
 		switch {
@@ -322,11 +322,11 @@ func notReady(n *corev1.Node) (why string, silent bool) {
 	return "Kubernetes does not say that it is ready", false
 }
 
-// CheckNodes refuses nodes of a configuration that the cluster lacks, and returns those of them
-// that had been configured already: they may be away for a while.
+// CheckNodes refuses nodes of a configuration that the cluster lacks. away are those that had
+// been configured already: they may be missing for a while, so they are not refused.
 func (e *Executor) CheckNodes(nodes, had []cell.NodeName) (away []string, err error) {
 	if !Known(e) {
-		return nil, nil // it cannot be said now
+		return nil, nil // it cannot be checked now
 	}
 	var lacks []string
 	for _, n := range nodes {
@@ -347,15 +347,14 @@ func (e *Executor) CheckNodes(nodes, had []cell.NodeName) (away []string, err er
 	return away, fmt.Errorf("the Kubernetes cluster lacks nodes of the cluster file: %s; comb cluster discover prints those that it has", Some(lacks))
 }
 
-// Known waits until it is known which nodes there are, and what they offer; false is that the API
-// server is away.
+// Known waits until the nodes and what they offer are known; false when the API server is away.
 func Known(e *Executor) bool {
 	soon, cancel := context.WithTimeout(e.ctx, 20*time.Second)
 	defer cancel()
 	return cache.WaitForCacheSync(soon.Done(), e.synced)
 }
 
-// Some are the first of many names, in words.
+// Some lists the first of many names, in words.
 func Some(names []string) string {
 	text := strings.Join(names[:min(len(names), 10)], ", ")
 	if more := len(names) - 10; more > 0 {

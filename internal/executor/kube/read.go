@@ -15,7 +15,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 )
 
-// segment is one file of a log: the bytes of the stream from base on.
+// segment is one file of a log. It holds the bytes of the stream from base on.
 type segment struct {
 	name       string
 	base, size int64
@@ -53,7 +53,7 @@ func segments(dir string) (list []segment, err error) {
 	return list, err
 }
 
-// gapIn is what is not kept any more; both are 0 where there is nothing.
+// gapIn returns the part of the stream that was dropped; both are 0 where nothing was.
 func gapIn(list []segment) (from, to int64) {
 	switch {
 	case len(list) > 0 && list[0].base > 0:
@@ -72,8 +72,8 @@ type reader struct {
 	file *os.File // of open; nil is none
 }
 
-// Read opens the log in a folder at an offset; a negative one counts from the end, and not over
-// what is missing. executor.ErrNoLog says that there is none.
+// readLog opens the log in a folder at an offset. A negative offset counts from the end, but not
+// back over what was dropped. executor.ErrNoLog says that there is no log.
 func readLog(dir string, from int64) (executor.Log, error) {
 	list, err := segments(dir)
 	if err == nil && len(list) == 0 {
@@ -95,7 +95,7 @@ func readLog(dir string, from int64) (executor.Log, error) {
 }
 
 // Read implements io.Reader. io.EOF says that there is no more yet, executor.ErrCut that what
-// follows is not kept any more.
+// follows was dropped.
 func (r *reader) Read(p []byte) (int, error) {
 	for range 2 { // the second time after a fresh look at the files
 		if r.file != nil && len(p) > 0 {
@@ -114,7 +114,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// look opens the file that has what is read next.
+// look opens the file that holds the next byte.
 func (r *reader) look() error {
 	list, err := segments(r.dir)
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *reader) look() error {
 	}
 	f, err := os.Open(filepath.Join(r.dir, list[i-1].name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it went since the look
+		return nil // it was removed since the look
 	}
 	if err != nil {
 		return err

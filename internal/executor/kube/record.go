@@ -14,26 +14,27 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// record is what is kept of a task beside the API server: what a tenant can write there decides
-// nothing.
+// record is what is kept of a task outside the API server, so that nothing depends on what a
+// tenant can write there.
 type record struct {
-	UID  types.UID   `json:"uid,omitempty"`  // "" in one that is there: its pod may have been made
-	Made types.UID   `json:"made,omitempty"` // of its pod as soon as it is known, before it has what it needs
+	UID  types.UID   `json:"uid,omitempty"`  // "" in an existing record: its pod may have been made
+	Made types.UID   `json:"made,omitempty"` // the pod's UID as soon as it is known, before the pod has what it needs
 	Exit *model.Exit `json:"exit,omitempty"`
-	// Refused is told again, as an exit is. Refusing is to be told when the pod is gone.
+	// Refused is told again after a restart, as an exit is. Refusing is told once the pod is
+	// gone.
 	Refused  *model.TaskRefused `json:"refused,omitempty"`
 	Refusing *model.TaskRefused `json:"refusing,omitempty"`
-	// Namespace is that of the pod; "" is the server's own. Space is that what it is refused for is
-	// its namespace's, and not its node's.
+	// Namespace is the pod's; "" is the server's own. Space says that the refusal is for its
+	// namespace's sake, and not for its node's.
 	Namespace string `json:"namespace,omitempty"`
 	Space     bool   `json:"space,omitempty"`
-	// Devices are those that its claims were given, each as POOL/DEVICE.
+	// Devices are the devices that its claims were given, each as POOL/DEVICE.
 	Devices []string `json:"devices,omitempty"`
 }
 
 const recordFile = "pod.json"
 
-// load reads the record, which is the last whole line of its file. begun is that there is one.
+// load reads the record, which is the last whole line of its file. begun says that there is one.
 func (t *podTask) load() (begun bool, err error) {
 	data, err := os.ReadFile(filepath.Join(t.dir, recordFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -43,7 +44,7 @@ func (t *podTask) load() (begun bool, err error) {
 		data = bytes.TrimSuffix(data, []byte("\n"))
 		from := bytes.LastIndexByte(data, '\n') + 1
 		r := t.record
-		if json.Unmarshal(data[from:], &r) == nil { // else it is torn: a machine died, or the disk was full
+		if json.Unmarshal(data[from:], &r) == nil { // else it is torn: the machine crashed, or the disk was full
 			t.record = r
 			return true, nil
 		}
@@ -52,8 +53,8 @@ func (t *podTask) load() (begun bool, err error) {
 	return false, err
 }
 
-// note adds a line to the record. A machine that dies may lose it: then the API server and the seal
-// say what it said.
+// note adds a line to the record. A crash of the machine may lose it: then the API server and the
+// seal tell the same.
 func (t *podTask) note() error {
 	data, err := json.Marshal(&t.record)
 	if err != nil {
@@ -70,13 +71,13 @@ func (t *podTask) note() error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(append([]byte("\n"), data...), '\n')) // what was torn before ends with this
+	_, err = f.Write(append(append([]byte("\n"), data...), '\n')) // the newline ends what a torn write left
 	return errors.Join(err, f.Close())
 }
 
-// born notes which pod is a task's, before it is given what it needs to start. One that is gone
-// after that was taken away by a user with its finalizers, and may run on: no other is made in its
-// place.
+// born notes which pod is a task's, before the pod gets what it needs to start. If that pod is
+// gone later, a user has removed it with its finalizers, and it may still run: no other is made
+// in its place.
 func (t *podTask) born(pod *corev1.Pod) error {
 	if t.record.Made != "" {
 		return nil
@@ -84,12 +85,12 @@ func (t *podTask) born(pod *corev1.Pod) error {
 	t.record.Made = pod.UID
 	err := t.note()
 	if err != nil {
-		t.record.Made = "" // it is not noted
+		t.record.Made = "" // it was not written
 	}
 	return err
 }
 
-// save writes the record anew; it is on the disk when this returns.
+// save replaces the record; it is on the disk when this returns.
 func (t *podTask) save() error {
 	data, err := json.Marshal(&t.record)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// room sets CPUs and memory aside for tasks that started on the leaves of others, when nothing is
-// for these any more: one of those that are left has it then.
+// room reserves CPUs and memory for tasks that started on leaves of others, once no task on these
+// leaves has any reserved: one of the remaining tasks gets them.
 type room struct{ *Executor }
 
-// take sets it aside for a task whose pod runs, if it is its turn to have it. It is tried again
+// take reserves them for a task whose pod runs, if it is the one to have them. It is tried again
 // after the time that it returns.
 func (r room) take(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Duration, error) {
 	list := pods.Room(pod)
@@ -28,10 +28,10 @@ func (r room) take(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Durat
 	all := r.swept
 	r.mu.Unlock()
 	if !all {
-		return time.Second, nil // not all tasks of the time before are taken up yet
+		return time.Second, nil // not all tasks from before the start are taken up yet
 	}
 	if before, seen := r.others(t); before && seen {
-		return 0, nil // it is looked again when those are told to share no more
+		return 0, nil // it is called again when the rotation changes
 	} else if before {
 		return roomPause, nil
 	}
@@ -39,7 +39,7 @@ func (r room) take(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Durat
 	switch {
 	case api.Refuses(err):
 		r.refused(ctx, t, pod, err)
-		if api.NotThere(err) { // rights come, and quotas have room again
+		if api.NotThere(err) { // rights may be granted, and quotas may have room again
 			return roomPause, nil
 		}
 	case err != nil:
@@ -49,10 +49,10 @@ func (r room) take(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Durat
 	return 0, nil
 }
 
-// roomPause is after how long it is tried again where nothing tells that it can be.
+// roomPause is how long to wait before the next try where no event tells when it may succeed.
 var roomPause = 30 * time.Second
 
-// refused says, once, that nothing can be set aside for a task.
+// refused logs, once, that nothing can be reserved for a task.
 func (r room) refused(ctx context.Context, t *podTask, pod *corev1.Pod, err error) {
 	if t.room.none {
 		return
@@ -65,8 +65,8 @@ func (r room) refused(ctx context.Context, t *podTask, pod *corev1.Pod, err erro
 	r.o.Log.Log(ctx, level, "no CPUs and memory can be set aside for a task whose mates are gone: others may take them", "pod", t.name, "error", api.Words(err))
 }
 
-// others reports whether another task on the same leaves has them set aside, or is to have them
-// before this one; seen is that this is not only since nothing is known of one yet.
+// others reports whether another task on the same leaves has them reserved, or is to have them
+// before this one. seen is false where that is only assumed of a task whose pod was not seen yet.
 func (r room) others(t *podTask) (before, seen bool) {
 	r.mu.Lock()
 	shared := t.turns
@@ -79,7 +79,7 @@ func (r room) others(t *podTask) (before, seen bool) {
 			continue
 		}
 		pod := r.spaces.pod(o.space, o.name)
-		if pod == nil && o.known { // it may be there, and is not seen
+		if pod == nil && o.known { // it may be there without having been seen
 			before = true
 		}
 		if pod != nil && pods.Look(pod, false).Phase != pods.Ended && (pods.Room(pod) == nil || o.name < t.name) {

@@ -24,16 +24,16 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// spaces are the namespaces in which pods are, or were lately. Each is watched by itself, so that
-// Comb needs no rights in others, and one in which it has none holds up no other. Their names are
-// on the disk before a pod is made there: the next process looks for strays in them.
+// spaces are the namespaces that have pods, or had some lately. Each is watched separately, so
+// that Comb needs no rights in others, and one in which it lacks rights delays no other. A name
+// is on the disk before a pod is made there: the next server looks for strays in all of them.
 type spaces struct {
 	e    *Executor
 	file string
-	// saving is held while the names change, and are written: nothing waits for the disk with
-	// another lock. It is taken before Executor.mu.
+	// saving is held while the names change and are written, so that no other lock waits for the
+	// disk. It is taken before Executor.mu.
 	saving sync.Mutex
-	mu     sync.Mutex // after Executor.mu
+	mu     sync.Mutex // taken after Executor.mu
 	of     map[string]*space
 	past   *forgotten
 }
@@ -45,14 +45,14 @@ type space struct {
 	pods   cache.Store // as the API server told last
 	synced func() bool
 	stop   context.CancelFunc
-	asked  atomic.Value // answer: how the last request for its pods went
+	asked  atomic.Value // an answer: how the last request for its pods went
 	served atomic.Bool  // the service of its pods was made
 }
 
-// answer is how a request went.
+// answer is the result of a request.
 type answer struct{ err error }
 
-// openSpaces watches the server's own namespace, and those in which pods were.
+// openSpaces watches the server's own namespace, and those of earlier pods.
 func openSpaces(e *Executor) (*spaces, error) {
 	past, err := openForgotten(filepath.Join(filepath.Dir(e.o.KeyFile), "pod-forgotten"))
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *spaces) watch(name string) {
 	s.e.goes(func() { controller.RunWithContext(ctx) })
 }
 
-// changed has the task of a pod settled, and a stray of that name.
+// changed queues the task of a pod, and a stray of that name.
 func (s *spaces) changed(space, pod string) {
 	s.e.queue.Add(pod)
 	key := strayKey(space, pod)
@@ -97,12 +97,11 @@ func (s *spaces) changed(space, pod string) {
 	}
 }
 
-// strayKey is by what the executor knows a stray: a task of the same name may be in another
-// namespace.
+// strayKey is the key of a stray: a task of the same name may be in another namespace.
 func strayKey(space, pod string) string { return space + "/" + pod }
 
-// heard notes how a request for the pods of a namespace went, and says so when Comb may not see
-// them any more, or may again.
+// heard notes how a request for the pods of a namespace went, and logs when Comb loses or regains
+// the right to see them.
 func (s *spaces) heard(sp *space, err error) {
 	before := sp.refused()
 	sp.asked.Store(answer{err})
@@ -114,8 +113,8 @@ func (s *spaces) heard(sp *space, err error) {
 	}
 }
 
-// refused is why the API server does not let the pods of a namespace be seen; "" is that it does,
-// or is away.
+// refused is why the API server does not show the pods of a namespace; "" when it does, or is
+// away.
 func (sp *space) refused() string {
 	a, _ := sp.asked.Load().(answer)
 	if a.err == nil || !api.NotThere(a.err) {
@@ -124,17 +123,17 @@ func (sp *space) refused() string {
 	return api.Words(a.err)
 }
 
-// seen reports whether it is known which pods there are, or that Comb may not know.
+// seen reports whether its pods are known, or may not be seen by Comb.
 func (sp *space) seen() bool { return sp.synced() || sp.refused() != "" }
 
-// gone reports whether there is no such namespace any more, which is when no pod of it is left;
-// false where that is not said.
+// gone reports whether a namespace is deleted, which is when no pod of it is left; false where
+// that cannot be told.
 func (sp *space) gone(ctx context.Context) bool {
 	there, err := sp.api.HasNamespace(ctx)
 	return err == nil && !there
 }
 
-// all are the namespaces, in order.
+// all returns the namespaces, in order.
 func (s *spaces) all() (list []*space) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,8 +143,7 @@ func (s *spaces) all() (list []*space) {
 	return list
 }
 
-// pod is what was last heard of a pod; nil is that there is none, or that it is not decided where
-// it will be.
+// pod is a pod as heard of last; nil when there is none, or its namespace is not decided yet.
 func (s *spaces) pod(space, name string) *corev1.Pod {
 	sp := s.watched(space)
 	if sp == nil {
@@ -162,7 +160,7 @@ func (sp *space) pod(name string) *corev1.Pod {
 	return obj.(*corev1.Pod)
 }
 
-// again has all tasks settled that have pods.
+// again queues all tasks that have pods.
 func (s *spaces) again() {
 	for _, sp := range s.all() {
 		for _, key := range sp.pods.ListKeys() {
@@ -171,21 +169,21 @@ func (s *spaces) again() {
 	}
 }
 
-// watched is a namespace, nil where it is not.
+// watched returns a namespace, nil when it is not watched.
 func (s *spaces) watched(name string) *space {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.of[name]
 }
 
-// open returns a namespace that is watched from now on.
+// open returns a namespace, and watches it from now on.
 func (s *spaces) open(name string) (*space, error) {
 	if sp := s.watched(name); sp != nil {
 		return sp, nil
 	}
 	s.saving.Lock()
 	defer s.saving.Unlock()
-	if s.watched(name) == nil { // else meanwhile
+	if s.watched(name) == nil { // else it was opened meanwhile
 		if err := s.save(name); err != nil {
 			return nil, fmt.Errorf("cannot note that pods are in namespace %s: %w", name, err)
 		}
@@ -205,7 +203,7 @@ func (s *spaces) save(more ...string) error {
 	return writeSynced(s.file, strings.Join(more, "\n")+"\n")
 }
 
-// close forgets namespaces in which there is nothing any more.
+// close drops namespaces in which there is nothing any more.
 func (s *spaces) close() {
 	s.saving.Lock()
 	defer s.saving.Unlock()
@@ -236,11 +234,11 @@ func (s *spaces) used() map[string]bool {
 	return used
 }
 
-// stop watches namespaces no more in which there is no task.
+// stop ends the watch of those idle namespaces that still have no task.
 func (s *spaces) stop(idle []*space) {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
-	used := s.used() // there may be tasks since it was looked
+	used := s.used() // tasks may have come since the look
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, sp := range idle {
@@ -251,8 +249,8 @@ func (s *spaces) stop(idle []*space) {
 	}
 }
 
-// serve makes the service by which the pods of a namespace find each other. Without the right to it
-// they run, and do not.
+// serve makes the service by which the pods of a namespace find each other. Without the right to
+// do so they run, but do not find each other by name.
 func (s *spaces) serve(ctx context.Context, sp *space) error {
 	if sp.served.Load() {
 		return nil
@@ -268,38 +266,38 @@ func (s *spaces) serve(ctx context.Context, sp *space) error {
 	return nil
 }
 
-// named is what a task is called, and where.
+// named is the name of a task's pod, and where it is.
 type named struct {
-	key   string // by which the executor knows it: see strayKey
+	key   string // the key in Executor.tasks: see strayKey
 	name  string // of its pod
-	space string // the namespace of its pod; "" is that it is not decided. It is set by the task's worker, under Executor.mu
-	home  *home  // of its attempt; nil for a stray
-	// unseen is that its namespace cannot be seen, and the start of the server does not wait for
-	// it.
+	space string // the namespace of its pod; "": not decided. Set by the task's worker, under Executor.mu
+	home  *home  // its attempt's namespace; nil for a stray
+	// unseen says that its namespace cannot be seen, and that the start of the server does not
+	// wait for it.
 	unseen bool
 }
 
-// in is what is asked of the API server about a task's pod.
+// in is the API client for the namespace of a task's pod.
 func (t *podTask) in(e *Executor) *api.Client { return e.o.API.In(t.space) }
 
-// putOff tells that a task never ran for what its namespace is like: its node is not to blame, and
-// is as good for others. The job is tried again after a while.
+// putOff tells that a task never ran because of its namespace. Its node is not to blame, and
+// stays as good for others. The job is tried again after a while.
 func (e *Executor) putOff(t *podTask, why string) error {
 	return e.finish(t, model.Exit{Cause: model.NeverStarted, Message: clipped(why)})
 }
 
-// home is the namespace of an attempt: the tasks of a gang find each other by names that hold in
-// one alone.
+// home is the namespace of an attempt. All tasks of a gang are in one, since the names by which
+// they find each other hold in one namespace alone.
 type home struct {
 	mu    sync.Mutex
-	known bool   // an engine before may have started it
-	space string // "" is that it is not decided
+	known bool   // an earlier server may have started it
+	space string // "": not decided
 
-	whose func() (executor.Identity, error) // with which numbers the gang's tasks run
+	whose func() (executor.Identity, error) // as which user and group the gang's tasks run
 }
 
-// settle says where the pod of a task is that no record tells of, or will be, and watches there. It
-// is not decided yet where it is to be tried again after the time that it returns.
+// settle decides in which namespace the pod of a task without a record is, or will be, and
+// watches there. Where that is not decided yet, it is tried again after the time that it returns.
 func (s *spaces) settle(ctx context.Context, t *podTask, known bool) (again time.Duration, err error) {
 	name, hidden := t.space, ""
 	if name == "" && known {
@@ -325,7 +323,7 @@ func (s *spaces) settle(ctx context.Context, t *podTask, known bool) (again time
 	return 0, s.put(t, name)
 }
 
-// load reads the record of a task, and watches where its pod is.
+// load reads the record of a task, and watches its namespace.
 func (s *spaces) load(t *podTask) error {
 	begun, err := t.load()
 	if err != nil || !begun || t.stray {
@@ -334,7 +332,7 @@ func (s *spaces) load(t *podTask) error {
 	return s.put(t, cmp.Or(t.record.Namespace, s.own()))
 }
 
-// put notes where the pod of a task is, so that the namespace is kept, and watches there.
+// put notes the namespace of a task's pod, so that it is kept, and watches it.
 func (s *spaces) put(t *podTask, name string) error {
 	s.set(t, name)
 	_, err := s.open(name)
@@ -344,8 +342,8 @@ func (s *spaces) put(t *podTask, name string) error {
 	return err
 }
 
-// blind reports whether the namespace of a task cannot be seen. Nothing is asked about its pod
-// until it can.
+// blind reports whether the namespace of a task cannot be seen. Until it can, nothing is asked
+// about its pod.
 func (s *spaces) blind(t *podTask) bool {
 	sp := s.watched(t.space)
 	if sp == nil || sp.refused() == "" {
@@ -355,7 +353,7 @@ func (s *spaces) blind(t *podTask) bool {
 	return true
 }
 
-// unseen has the start of the server not wait for a task.
+// unseen keeps the start of the server from waiting for a task.
 func (s *spaces) unseen(t *podTask) {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
@@ -365,22 +363,22 @@ func (s *spaces) unseen(t *podTask) {
 	}
 }
 
-// set notes where the pod of a task is.
+// set sets the namespace of a task's pod.
 func (s *spaces) set(t *podTask, name string) {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	t.space, t.record.Namespace = name, name
 }
 
-// at is the namespace of a task's pod, for others than its worker.
+// at is the namespace of a task's pod, for any goroutine but its worker.
 func (s *spaces) at(t *podTask) string {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	return t.space
 }
 
-// find looks for the pod of a task whose record was lost; "" is that it is not seen. hidden is a
-// namespace that does not let it be seen whether it is there.
+// find looks for the pod of a task whose record was lost; "" when it was not found. hidden is a
+// namespace that may hold it, but cannot be seen.
 func (s *spaces) find(ctx context.Context, t *podTask) (name, hidden string, err error) {
 	for _, sp := range s.all() {
 		pod, err := sp.api.Get(ctx, t.name)
@@ -399,8 +397,8 @@ func (s *spaces) find(ctx context.Context, t *podTask) (name, hidden string, err
 	return "", hidden, nil
 }
 
-// decided is where the pods of a task's attempt are to be, as it is known already: where others of
-// it are; "" is that it is not.
+// decided is the namespace of a task's attempt where other tasks of it have one already; "" when
+// none has.
 func (s *spaces) decided(t *podTask) string {
 	h := t.home
 	h.mu.Lock()
@@ -411,8 +409,8 @@ func (s *spaces) decided(t *podTask) string {
 	return h.space
 }
 
-// chosen is where the pods of a task's attempt are to be: where others of it are, or where those of
-// its virtual cluster go now. "" is that it is not known yet.
+// chosen is the namespace for a task's attempt: that of its other tasks, or the one to which its
+// virtual cluster's pods go now. "" when it is not known yet.
 func (s *spaces) chosen(t *podTask) string {
 	if name := s.decided(t); name != "" {
 		return name
@@ -433,7 +431,7 @@ func (s *spaces) chosen(t *podTask) string {
 	return h.space
 }
 
-// ofGang is where other tasks of an attempt are or were, "" when none is known.
+// ofGang is the namespace of other tasks of an attempt by their records, "" when there is none.
 func (s *spaces) ofGang(t *podTask) string {
 	gang := filepath.Dir(t.dir)
 	list, err := os.ReadDir(gang)
@@ -449,15 +447,15 @@ func (s *spaces) ofGang(t *podTask) string {
 	return ""
 }
 
-// made reports whether a record says that Comb made a pod: a tenant may have taken its seal away.
+// made reports whether a record says that Comb made a pod: a tenant may have removed its seal.
 func (s *spaces) made(at model.AttemptID, n int32, pod *corev1.Pod) bool {
 	was := podTask{dir: s.e.taskDir(at, n)}
 	begun, err := was.load()
 	return begun && err == nil && cmp.Or(was.record.UID, was.record.Made) == pod.UID
 }
 
-// forged reports whether a pod without a task is none of Comb's: it made one of that name, which
-// was another, or is gone.
+// forged reports whether a pod without a task is not Comb's: Comb's pod of that name was another
+// one, or is gone.
 func (s *spaces) forged(at model.AttemptID, n int32, pod *corev1.Pod) bool {
 	if s.past.has(at.Job) {
 		return true
@@ -489,7 +487,7 @@ func (s *spaces) stray(sp *space, pod *corev1.Pod) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if known() {
-		return false // meanwhile
+		return false // it was taken up meanwhile
 	}
 	e.add(&podTask{named: named{key: key, name: pod.Name, space: sp.name}, dir: e.taskDir(at, n), at: at, uid: pod.UID, stray: true, stop: true, grace: model.Duration(pods.DefaultGrace.Microseconds())})
 	e.seenOf(pods.NodeOf(pod)).lost[key] = true

@@ -16,8 +16,9 @@ import (
 	"unicode"
 )
 
-// A log is kept in so many files of so many bytes, as on one machine. What is older goes, but for
-// the first lines, which say how a run was configured: the last are those that say why it ended.
+// A log is kept in a bounded number of files of bounded size, as on one machine. Older text is
+// dropped, except the first lines: these say how a run was configured, and the last ones why it
+// ended.
 const (
 	fileBytes = 8 << 20
 	files     = 8
@@ -26,26 +27,26 @@ const (
 
 const markFile = "stdout.mark"
 
-// mark says how far a log is whole.
+// mark says how far a log is known to be whole.
 type mark struct {
-	Size int64     `json:"size"` // bytes of the stream, with those that are not kept any more
+	Size int64     `json:"size"` // bytes of the stream, dropped ones included
 	At   time.Time `json:"at"`   // of its last line
 }
 
-// ErrNotWritten says that text could not be kept, such as on a full disk.
+// ErrNotWritten says that text could not be written, such as on a full disk.
 var ErrNotWritten = errors.New("the log cannot be written")
 
-// Spool writes one log. One goroutine may use it.
+// logStore writes one log. Only one goroutine may use it.
 type logStore struct {
 	dir         string
 	kept        []segment
-	text, marks *os.File // text is the last of those kept
+	text, marks *os.File // text is the last of the kept files
 	mark        mark
-	bytes, head int64 // of one file, and of the first lines
-	torn        bool  // more may be in the files than the mark tells of, since a write failed
+	bytes, head int64 // the size of one file, and of the kept first lines
+	torn        bool  // the files may hold more than the mark says, since a write failed
 }
 
-// Open takes up the log in a folder where it ended.
+// openLogStore continues the log in a folder where it ended.
 func openLogStore(dir string) (*logStore, error) {
 	s := &logStore{dir: dir, bytes: fileBytes, head: headBytes}
 	var err error
@@ -53,7 +54,7 @@ func openLogStore(dir string) (*logStore, error) {
 		return nil, err
 	}
 	if data, err := io.ReadAll(io.LimitReader(s.marks, 4096)); err == nil {
-		_ = json.Unmarshal(bytes.TrimRight(data, "\x00 \n"), &s.mark) // none yet: the log begins
+		_ = json.Unmarshal(bytes.TrimRight(data, "\x00 \n"), &s.mark) // no mark yet: the log begins
 	}
 	if s.kept, err = segments(dir); err == nil {
 		err = s.takeUp()
@@ -65,8 +66,8 @@ func openLogStore(dir string) (*logStore, error) {
 	return s, nil
 }
 
-// goBack is what follows on a write that failed, such as on a full disk: the files are cut to the
-// mark, as after a kill. What could not be written is read once more, or said to be missing.
+// goBack repairs the log after a failed write, such as on a full disk: it cuts the files to the
+// mark, as after a kill. What was not written is read once more, or reported as missing.
 func (s *logStore) goBack() error {
 	s.torn = true
 	if s.text != nil {
@@ -85,10 +86,10 @@ func (s *logStore) goBack() error {
 	return nil
 }
 
-// takeUp cuts off what the mark does not tell of, and opens the last file.
+// takeUp cuts off what is behind the mark, and opens the last file.
 func (s *logStore) takeUp() error {
 	if n := len(s.kept); n == 0 || s.kept[n-1].end() < s.mark.Size {
-		s.mark = mark{} // the text was lost with the machine: it is read anew
+		s.mark = mark{} // the text was lost in a crash of the machine: it is read anew
 	}
 	for n := len(s.kept); n > 0 && (s.kept[n-1].base > s.mark.Size || s.mark.Size == 0); n-- {
 		if err := os.Remove(filepath.Join(s.dir, s.kept[n-1].name)); err != nil {
@@ -108,7 +109,7 @@ func (s *logStore) takeUp() error {
 	return s.text.Truncate(last.size)
 }
 
-// next begins a file, and makes room for it.
+// next begins a new file, and makes room for it.
 func (s *logStore) next(base int64) error {
 	for len(s.kept) >= files {
 		oldest := 1
@@ -156,18 +157,18 @@ func (s *logStore) cutHead(first *segment) error {
 	return f.Truncate(first.size)
 }
 
-// Since is the time of the last line that is kept; zero where there is none. Lines up to it are
-// left out by Copy.
+// Since is the time of the last line that is kept; zero where there is none. Copy skips lines up
+// to it.
 func (s *logStore) Since() time.Time { return s.mark.At }
 
-// longestLine is how much of a line may be held until it is whole, in bytes.
+// longestLine is how much of an unfinished line may be held, in bytes.
 const longestLine = 1 << 20
 
 // Copy appends lines, each behind its time and a blank, until they end. ended says that nothing
-// follows: then the last line counts without its end, too. Else a part of a line is left to the
-// next Copy, since the stream may have been broken inside of it. What is read from Since on has the
-// last line that is kept: where it has not, the log says that something is missing. After an error
-// it may be called again, and goes on behind what is kept.
+// follows: then the last line counts even without its newline. Else an unfinished line is left to
+// the next Copy, since the stream may have broken inside it. A stream read from Since on begins
+// with the last line that is kept: where it does not, the log says that something is missing.
+// After an error Copy may be called again, and goes on behind what is kept.
 func (s *logStore) Copy(from io.Reader, ended bool) error {
 	if s.torn {
 		if err := s.goBack(); err != nil {
@@ -175,22 +176,22 @@ func (s *logStore) Copy(from io.Reader, ended bool) error {
 		}
 	}
 	r := bufio.NewReaderSize(from, 64<<10)
-	last, at := s.mark.At, s.mark.At // of what is kept, and of the line that is read
+	last, at := s.mark.At, s.mark.At // of what is kept, and of the line being read
 	var pending []byte
-	whole, wholeAt := 0, at // so many bytes of it are whole lines, up to this time
-	known := false          // the line that is read is kept already
-	met := last.IsZero()    // what is read goes on where the log ends
+	whole, wholeAt := 0, at // whole lines take so many bytes of pending, up to this time
+	known := false          // the line being read is kept already
+	met := last.IsZero()    // the stream continues where the log ends
 	for begins := true; ; {
 		part, err := r.ReadSlice('\n')
 		if begins && len(part) > 0 {
 			when, rest, ok := cut(part)
-			known = !ok || !when.After(last) // without a time it is the kubelet's own word, such as that the container is gone
+			known = !ok || !when.After(last) // a line without a time is the kubelet's own, such as that the container is gone
 			if ok && !known && !met {
 				pending = fmt.Appendf(pending, "[comb: what was printed from %s to %s is missing here: the node keeps the end of a log alone, and this server had not read it by then]\n", stamp(last), stamp(when))
 			}
 			met = met || ok
 			if part = rest; ok && !known && when.After(at) {
-				at = when // lines of the two streams of a pod may stand in another order than their times
+				at = when // lines of the two streams of a pod may be out of order
 			}
 		}
 		if !known {
@@ -230,8 +231,8 @@ func cut(line []byte) (at time.Time, rest []byte, ok bool) {
 	return at, rest, true
 }
 
-// write appends text up to a time, and then says that it is whole. The mark is the one before until
-// all is written.
+// write appends text up to a time, and then moves the mark. Until all is written the old mark
+// holds.
 func (s *logStore) write(text []byte, at time.Time) error {
 	now := mark{Size: s.mark.Size, At: at}
 	for len(text) > 0 {
@@ -258,7 +259,7 @@ func (s *logStore) write(text []byte, at time.Time) error {
 	return err
 }
 
-// Close lets go of the files.
+// Close closes the files.
 func (s *logStore) Close() {
 	if s.text != nil {
 		s.text.Close()
@@ -266,8 +267,8 @@ func (s *logStore) Close() {
 	s.marks.Close()
 }
 
-// lastLine is the last line of the log in a folder that says something, for a message: without what
-// does not print, and cut.
+// lastLine is the last line of the log in a folder that is not blank, for a message: without what
+// cannot be printed, and cut.
 func lastLine(dir string) string {
 	l, err := readLog(dir, -4096)
 	if err != nil {

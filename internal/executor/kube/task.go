@@ -20,8 +20,8 @@ import (
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
-// podTask is one run of one task. What is wanted of it is set under Executor.mu; all else is of the
-// worker that settles it, and the queue gives a name to one worker at a time.
+// podTask is one run of one task. What is wanted of it is set under Executor.mu. All else belongs
+// to the worker that settles it; the queue gives a key to one worker at a time.
 type podTask struct {
 	named
 	dir   string
@@ -31,47 +31,47 @@ type podTask struct {
 	stray bool             // no engine knows it: nothing is told of it
 
 	uid   types.UID // of its pod, once it is known
-	lost  bool      // it counts as ended already, by the loss of its node: nothing is told of it
-	known bool      // an engine before may have started it
+	lost  bool      // it counts as ended already, with its node: nothing is told of it
+	known bool      // it may have been started before this server
 	stop  bool
 	grace model.Duration
-	again bool  // it was asked for once more: what is known is told again
-	turns *rota // what it follows, with those that share its devices; nil for a stray alone. It is replaced, never changed
+	again bool  // its start was repeated: what is known is told again
+	turns *rota // the rotation of those that share its devices; nil for a stray alone. It is replaced, never changed
 
 	read    bool // the record was read
 	record  record
-	refused *model.TaskRefused // its pod is to go, and then this is told
+	refused *model.TaskRefused // its pod is being ended, and then this is told
 	begun   bool               // its start was told
 	over    bool               // its end was told
-	unknown bool               // that nothing is known of it was told
+	unknown bool               // it was told that its state is unknown
 	noticed bool               // why it waits was told
 	ended   time.Time          // when its end was first seen
 	waits   time.Time          // since when its pod waits, by the clock of this machine
-	bound   bool               // it waits on its node
+	bound   bool               // it waits on its node, where kube-scheduler has bound it
 	log     *follower
-	checked bool // that its claims were given what they ask for
+	checked bool // its claims were given what they ask for
 	room    roomAsked
-	// released is the version of its pod off which Comb's finalizer was taken.
+	// released is the version of its pod from which Comb's finalizer was removed.
 	released string
 
-	turn  turn             // what its pod told of its turns; under Executor.turning
-	heard time.Time        // when its pod told its progress last; under Executor.mu
-	took  []executor.Usage // what it took in the last minutes, likewise
+	turn  turn             // what its pod reported of its turns; under Executor.turning
+	heard time.Time        // when its pod last reported progress; under Executor.mu
+	took  []executor.Usage // its usage of the last minutes; under Executor.mu
 }
 
-// roomAsked says that room was asked for a task, which those had whose leaves it shares, and that
-// it was told that none can be had now.
+// roomAsked says that CPUs and memory were reserved for a task on shared leaves (done), or that
+// they cannot be had now and this was logged (none).
 type roomAsked struct{ done, none bool }
 
-// title is what its user calls a task, which is no stray.
+// title is a task's name for its user. The task is no stray.
 func (t *podTask) title() string {
 	return jobspec.RoleOf(t.start.Job, t.ts.Task) + "-" + fmt.Sprint(t.ts.Index)
 }
 
-// wanted is what of a task is asked for now.
+// wanted is what is wanted of a task now.
 type wanted struct {
 	stop, again, known bool
-	lost               bool // it counts as ended: what becomes of its pod matters to its node alone
+	lost               bool // it counts as ended: the end of its pod matters only to its node
 	grace              time.Duration
 }
 
@@ -87,9 +87,9 @@ func (e *Executor) wantedOf(key string) (*podTask, wanted) {
 	return t, w
 }
 
-// settle brings a task's pod nearer to what is wanted of it, and tells what has come of it. It may
-// be called at any time, and is called again after the time that it returns, and when the pod
-// changes.
+// settle brings a task's pod nearer to what is wanted of it, and tells what became of it. It may
+// be called at any time. It is called again when the pod changes, and after the time that it
+// returns.
 func (e *Executor) settle(key string) (time.Duration, error) {
 	t, w := e.wantedOf(key)
 	if t == nil {
@@ -122,7 +122,7 @@ func (e *Executor) settle(key string) (time.Duration, error) {
 	return e.follow(ctx, t, w, pod)
 }
 
-// identify lets others know which pod is a task's.
+// identify lets other goroutines know which pod is a task's.
 func (e *Executor) identify(t *podTask) {
 	if t.stray {
 		return
@@ -156,7 +156,7 @@ func (e *Executor) tell(t *podTask, f model.Fact) {
 	e.mu.Unlock()
 }
 
-// missing is of a task without a pod, as far as is heard.
+// missing handles a task whose pod is not seen.
 func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Duration, error) {
 	if t.stray {
 		e.drop(t)
@@ -179,14 +179,14 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 		return blindPause, nil
 	}
 	if t.space != "" && (begun || w.known) {
-		pod, err := t.in(e).Get(ctx, t.name) // what is watched may be behind
+		pod, err := t.in(e).Get(ctx, t.name) // the watched copy may be behind
 		switch {
 		case err != nil:
 			return 0, err
 		case pod != nil && t.record.UID == "":
 			return e.claim(ctx, t, w, pod)
 		case pod != nil && pod.UID == t.record.UID:
-			return time.Second, nil // the watch will say so, too
+			return time.Second, nil // the watch will tell it, too
 		case cmp.Or(t.record.UID, t.record.Made) != "":
 			return e.lost(t, w, "its pod is gone, and its end was not seen")
 		}
@@ -200,9 +200,9 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 	return e.create(ctx, t, w)
 }
 
-// create makes the pod, and then its secrets and claims, which are the pod's own and go with it.
-// That it may exist is noted before, and its UID when all is there: where this process ends in
-// between, claim makes the rest.
+// create makes the pod, and then its secrets and claims, which the pod owns and which are deleted
+// with it. It is noted before that the pod may exist, and its UID when all is there. If this
+// process ends in between, claim makes the rest.
 func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Duration, error) {
 	sp, err := e.spaces.open(t.space)
 	switch {
@@ -246,23 +246,23 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	return 0, err
 }
 
-// spacePause is after how long is looked again whether the pods of a namespace are known,
+// spacePause is how long to wait until looking again whether the pods of a namespace are known,
 // blindPause whether they can be seen.
 const (
 	spacePause = 200 * time.Millisecond
 	blindPause = 5 * time.Second
 )
 
-// claimPause is after how long a claim that others have is asked for again.
+// claimPause is how long to wait before asking again for a claim that others have.
 const claimPause = 300 * time.Millisecond
 
-// owned is what a pod needs beside itself.
+// owned is what is made with a pod, and deleted with it.
 type owned struct {
 	secrets []*corev1.Secret
 	claims  []*api.Claim
 }
 
-// made is a task as a pod with what it owns, or why it cannot be one.
+// made returns a task's pod with what it owns, or why there can be none.
 func (e *Executor) made(ctx context.Context, t *podTask) (pod *corev1.Pod, own owned, refused *model.TaskRefused, err error) {
 	node := e.node(string(t.ts.Place.Node))
 	if node == nil {
@@ -294,8 +294,8 @@ func (e *Executor) made(ctx context.Context, t *podTask) (pod *corev1.Pod, own o
 	return pod, own, nil, err
 }
 
-// supply gives a pod what it owns, and notes that it is the task's. What must wait for others to go
-// is tried again after the time that it returns.
+// supply makes what a pod owns, and notes that the pod is the task's. What must wait for others
+// to go is tried again after the time that it returns.
 func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own owned) (time.Duration, error) {
 	owner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
 	what, err := "secret", error(nil)
@@ -337,7 +337,7 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 	return 0, nil
 }
 
-// giveUp has a pod go that will not run. What is to be told then is noted.
+// giveUp ends a pod that will not run, and notes what to tell when it is gone.
 func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f model.TaskRefused) error {
 	t.refused, t.record.Refusing = &f, &f
 	if err := t.note(); err != nil {
@@ -346,8 +346,8 @@ func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f mo
 	return t.in(e).Delete(ctx, pod.Name, pod.UID, time.Second)
 }
 
-// claim takes a pod whose making was not noted, if it is ours. One that is to end needs nothing
-// more.
+// claim takes over a pod whose making was not noted, if it is Comb's. A pod that is to end gets
+// nothing more.
 func (e *Executor) claim(ctx context.Context, t *podTask, w wanted, pod *corev1.Pod) (time.Duration, error) {
 	switch {
 	case t.record.Made == "" && !e.maker.Sealed(pod):
@@ -365,13 +365,13 @@ func (e *Executor) claim(ctx context.Context, t *podTask, w wanted, pod *corev1.
 	switch {
 	case err != nil:
 		return 0, err
-	case refused != nil: // it could be made then: what is missing now does not end it
+	case refused != nil: // it could be made earlier: what is missing now does not end it
 		own = owned{}
 	}
 	return e.supply(ctx, t, pod, own)
 }
 
-// follow is of a task that has a pod.
+// follow handles a task that has a pod.
 func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1.Pod) (time.Duration, error) {
 	state := pods.Look(pod, w.stop)
 	if state.Phase != pods.Ended && !w.stop && t.refused == nil {
@@ -414,8 +414,8 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	return room{e}.take(ctx, t, pod)
 }
 
-// began tells the start of a task, and copies its log from then on. Of one that has ended meanwhile
-// the end is what is known of it.
+// began tells the start of a task, and copies its log from then on. A task that has ended
+// meanwhile is told to have ended at once.
 func (e *Executor) began(t *podTask, s pods.State) {
 	if t.stray {
 		return
@@ -436,7 +436,7 @@ func (e *Executor) began(t *podTask, s pods.State) {
 	}
 }
 
-// patient is how long a pod may wait until its user is told why.
+// patient is how long a pod may wait before its user is told why.
 const patient = 3 * time.Second
 
 // wait bounds how long a pod may wait for what may never come.
@@ -455,7 +455,7 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	left := limit - waited
 	switch {
 	case left > 0 && s.Why == "":
-		return left + 100*time.Millisecond, nil // most often it changes before anything can be said
+		return left + 100*time.Millisecond, nil // most often the wait ends before anything can be said of it
 	case s.Why == "":
 		s.Why = "Kubernetes has not started its pod after " + limit.String() + ", and gives no reason"
 	case left > 0 && waited < patient:
@@ -467,7 +467,7 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 		}
 		return left + 100*time.Millisecond, nil
 	}
-	t.record.Space = !bound && strings.Contains(s.Why, "persistentvolumeclaim") // it is missing on all nodes
+	t.record.Space = !bound && strings.Contains(s.Why, "persistentvolumeclaim") // the claim is missing for all nodes
 	return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: s.Why, Job: s.Job, Fetch: s.Fetch})
 }
 
@@ -524,8 +524,8 @@ func (e *Executor) refuse(t *podTask, f model.TaskRefused) error {
 	return nil
 }
 
-// lost tells, once, that nothing proves what has become of a task. One that counts as ended already
-// is forgotten: its user has said that nothing of it lives.
+// lost tells, once, that it cannot be proven what became of a task. A task that already counts as
+// ended is dropped: its user has said that nothing of it lives.
 func (e *Executor) lost(t *podTask, w wanted, why string) (time.Duration, error) {
 	if w.lost {
 		e.drop(t)
@@ -538,7 +538,7 @@ func (e *Executor) lost(t *podTask, w wanted, why string) (time.Duration, error)
 	return time.Minute, nil
 }
 
-// clean lets the pod of a task that is over go, and forgets the task when it has.
+// clean lets the pod of a task that is over be deleted, and then drops the task.
 func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Duration, error) {
 	if pod == nil || !t.stray && pod.UID != t.record.UID {
 		e.drop(t)
@@ -549,7 +549,7 @@ func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time
 	for _, f := range pod.Finalizers {
 		held = held || f == pods.Finalizer
 	}
-	if held && t.released != pod.ResourceVersion { // what is seen may be older than that
+	if held && t.released != pod.ResourceVersion { // the seen pod may be older than the removal
 		if err := t.in(e).Release(ctx, pod, pods.Finalizer); err != nil {
 			return 0, err
 		}
@@ -585,7 +585,7 @@ func (e *Executor) drop(t *podTask) {
 	}
 }
 
-// unfence looks at the nodes that wait for a pod to be gone.
+// unfence lets nodes up that waited for a pod to be gone.
 func (e *Executor) unfence(t *podTask) {
 	e.mu.Lock()
 	var free []string

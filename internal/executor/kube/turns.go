@@ -12,26 +12,27 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// turn is what was heard of a task that takes turns. It is of one server: the next one hears it
+// turn is what a pod reported of its turns. It is not kept over a restart: the pod reports it
 // again.
 type turn struct {
-	holds bool      // it uses its devices, or was let in
-	heard time.Time // when it said so last; zero is never
-	why   string    // it did not let itself be suspended in time, and how
+	holds bool      // it uses its devices, or was allowed to
+	heard time.Time // when it reported last; zero is never
+	why   string    // why it is being stopped: how it failed to be suspended in time
 }
 
 const (
-	// deaf is after how long a pod that is not heard of goes by the clock: others then do, too.
+	// deaf is how long a pod may be silent. After it the pod goes by the clock, and so do the
+	// others.
 	deaf = 10 * time.Second
-	// leaving is how long a task may take to be held when it is asked for nothing.
+	// leaving is how long the suspension of a task may take that needs no acknowledgement.
 	leaving = model.Second
 )
 
-// rota is a rotation as the pods of an attempt are told of it.
+// rota is a rotation in the form in which the pods of an attempt are told of it.
 type rota struct {
 	rotation *model.Rotation // without turns where nothing is shared
 	once     sync.Once
-	is       string // by what it is known
+	is       string // its digest
 	turn     map[model.AttemptID]int
 }
 
@@ -42,8 +43,8 @@ func rotaOf(r *model.Rotation) *rota {
 	return &rota{rotation: r}
 }
 
-// read works out, once, what is told of it. A long rotation takes a while: no lock is held
-// meanwhile.
+// read computes, once, the digest and each attempt's turn. A long rotation takes a while, so no
+// lock is held meanwhile.
 func (r *rota) read() {
 	r.once.Do(func() {
 		r.is, r.turn = digestOf(r.rotation), map[model.AttemptID]int{}
@@ -55,15 +56,15 @@ func (r *rota) read() {
 	})
 }
 
-// mate is a task on the same node that has another turn.
+// mate is a task on the same node with another turn.
 type mate struct {
 	*podTask
-	known bool   // as the task's, when it was looked
-	space string // likewise
+	known bool   // podTask.known at the time of the look
+	space string // podTask.space likewise
 }
 
-// turn hears how far a task is with its turns, and lets it in when those of the other turns have
-// left. The lock of all that the executor does is held for a look at the tasks of one node alone.
+// turn takes how far a task is with its turns, and lets it run when the tasks of the other turns
+// have left. Executor.mu is held only to look at the tasks of one node.
 func (h hears) turn(pod string, ask link.TurnAsk) (says link.TurnSays, err error) {
 	t, err := h.task(pod)
 	if err != nil {
@@ -91,7 +92,7 @@ func (h hears) turn(pod string, ask link.TurnAsk) (says link.TurnSays, err error
 	return says, nil
 }
 
-// mates are the tasks on a task's node that have another turn of its rotation.
+// mates returns the tasks on a task's node that have another turn of its rotation.
 func (h hears) mates(t *podTask, r *rota) (list []mate) {
 	if len(r.turn) == 0 {
 		return nil
@@ -107,8 +108,8 @@ func (h hears) mates(t *podTask, r *rota) (list []mate) {
 	return list
 }
 
-// left reports whether none of those of other turns uses the devices any more, and how long they
-// may take to leave. h.turning is held.
+// left reports whether no task of another turn uses the devices any more, and how long these
+// tasks may take to leave. h.turning is held.
 func (h hears) left(mates []mate) (free bool, guard model.Duration) {
 	free, guard = true, leaving
 	for _, o := range mates {
@@ -120,8 +121,8 @@ func (h hears) left(mates []mate) (free bool, guard model.Duration) {
 	return free, guard
 }
 
-// uses reports whether a task may use its devices now. One that was not heard of by this server
-// may, for a while. h.turning is held.
+// uses reports whether a task may be using its devices now. For a while after the start, a task
+// that this server has not heard from counts as using them. h.turning is held.
 func (h hears) uses(o mate) bool {
 	pod, heard := h.spaces.pod(o.space, o.name), o.turn.heard
 	var phase pods.Phase
@@ -131,10 +132,10 @@ func (h hears) uses(o mate) bool {
 	switch {
 	case phase == pods.Ended:
 		return false
-	case !heard.IsZero(): // it may run already, though it is not seen to
+	case !heard.IsZero(): // it may run already, though its pod is not seen to
 		return o.turn.holds && time.Since(heard) < deaf
 	case pod != nil && phase != pods.Runs:
-		return false // it enters by asking first
+		return false // it asks before it runs
 	case pod == nil && !o.known && h.synced():
 		return false // it is not made yet, or is gone
 	}
@@ -144,7 +145,7 @@ func (h hears) uses(o mate) bool {
 func digestOf(r *model.Rotation) string {
 	text, err := json.Marshal(r)
 	if err != nil {
-		panic(err) // it has numbers alone
+		panic(err) // numbers always encode
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// limits is how many connections there may be beside each other.
+// limits bounds the connections that are open at the same time.
 type limits struct {
-	unknown int           // of one address, that have not shown a token yet: pods may share an address
-	all     int           // of all addresses, that have not
-	pod     int           // of one pod: a task has one for each thing that it asks at once
-	header  time.Duration // for the first request and each that follows
+	unknown int           // from one address, before a token was shown: pods may share an address
+	all     int           // from all addresses, before a token was shown
+	pod     int           // of one pod: a task has one for each request under way
+	header  time.Duration // time for the first request, and for each that follows
 }
 
 var usual = limits{unknown: 256, all: 2048, pod: 8, header: headerTime}
 
-// callers is a listener that knows for which connections a pod has shown its token. A pod has few.
-// Of those that have shown none the oldest goes for a new one: it had the time to, so one that only
+// callers is a listener that knows which connections have shown a pod's token. When too many have
+// shown none, the oldest of these is closed for a new one: it had its time. So a client that only
 // connects keeps none out for long, not even behind its own address.
 type callers struct {
 	net.Listener
@@ -27,11 +27,11 @@ type callers struct {
 	log *slog.Logger
 
 	mu       sync.Mutex
-	waiting  *list.List // of *caller that have shown no token, the oldest first
+	waiting  *list.List // callers that have shown no token, the oldest first
 	unknown  tally      // by address
-	everyone tally      // of all of them
+	everyone tally      // of all addresses
 	pods     tally
-	said     time.Time // when a warning was logged
+	said     time.Time // when a warning was logged last
 }
 
 func newCallers(l net.Listener, log *slog.Logger, n limits) *callers {
@@ -44,9 +44,9 @@ type caller struct {
 	net.Conn
 	of   *callers
 	from string
-	// Under of.mu. With neither it was put out or closed.
-	place *list.Element // among those that wait
-	pod   string        // for which it counts
+	// Under of.mu. A connection with neither was put out or closed.
+	place *list.Element // its place in the waiting list
+	pod   string        // the pod that it counts for
 }
 
 // Accept implements net.Listener.
@@ -61,12 +61,12 @@ func (s *callers) Accept() (net.Conn, error) {
 	}
 	c := &caller{Conn: conn, of: s, from: from}
 	if out := s.enter(c); out != nil {
-		go out.Conn.Close() // TLS says good-bye first; what reads of it closes it once more, by its own Close
+		go out.Conn.Close() // TLS says good-bye first; its reader closes it once more, by its own Close
 	}
 	return c, nil
 }
 
-// enter lets a connection in, and returns the one that goes for it.
+// enter lets a connection in, and returns the one that is closed for it.
 func (s *callers) enter(c *caller) (out *caller) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,8 +91,8 @@ func (s *callers) enter(c *caller) (out *caller) {
 	return out
 }
 
-// shows notes that a pod has shown its token, and reports whether it may have this connection, too.
-// One counts for the pod that was first.
+// shows notes that a pod has shown its token, and reports whether it may have one more
+// connection. A connection counts for the first pod that used it.
 func (c *caller) shows(pod string) bool {
 	s := c.of
 	s.mu.Lock()
@@ -118,7 +118,7 @@ func (c *caller) Close() error {
 	return c.Conn.Close()
 }
 
-// leave gives back what a connection takes.
+// leave frees what a connection counts for.
 func (c *caller) leave() {
 	switch {
 	case c.place != nil:
@@ -131,8 +131,8 @@ func (c *caller) leave() {
 	c.place, c.pod = nil, ""
 }
 
-// warn says once that something is at its bound, until it is well below again; one such line a
-// second at most.
+// warn logs that something is at its bound: once until it is well below again, and at most one
+// such line a second.
 func (s *callers) warn(t tally, key, words string, of ...any) {
 	now := time.Now()
 	if t.told[key] || now.Sub(s.said) < time.Second {
@@ -146,7 +146,7 @@ func (s *callers) warn(t tally, key, words string, of ...any) {
 type tally struct {
 	most int
 	of   map[string]int
-	told map[string]bool // those of which a warning said that they are at their bound
+	told map[string]bool // keys already warned about
 }
 
 func newTally(most int) tally { return tally{most, map[string]int{}, map[string]bool{}} }

@@ -21,13 +21,13 @@ import (
 // TokenFile is where a pod finds its token.
 const TokenFile = "/comb/line/token"
 
-// Client is a pod's end.
+// Client is a pod's end of the line to the server.
 type Client struct {
 	url, shown string
 	http       *http.Client
 }
 
-// Open is the client of a pod, with its token.
+// Open returns the client of a pod, with the pod's token.
 func Open(url, pin, pod string) (*Client, error) {
 	token, err := os.ReadFile(TokenFile)
 	if err != nil {
@@ -36,7 +36,7 @@ func Open(url, pin, pod string) (*Client, error) {
 	return NewClient(url, pin, pod, string(token)), nil
 }
 
-// NewClient speaks for a pod to the server at a URL, whose certificate has a pin.
+// NewClient speaks for a pod to the server at a URL, and checks its certificate by the pin.
 func NewClient(url, pin, pod, token string) *Client {
 	check := func(raw [][]byte, _ [][]*x509.Certificate) error {
 		if len(raw) == 0 || subtle.ConstantTimeCompare([]byte(PinOf(raw[0])), []byte(pin)) != 1 {
@@ -46,7 +46,7 @@ func NewClient(url, pin, pod, token string) *Client {
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.Proxy = nil
-	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, VerifyPeerCertificate: check} // the pin says more than a name
+	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, VerifyPeerCertificate: check} // the pin proves more than a name
 	return &Client{strings.TrimSuffix(url, "/"), "Bearer " + pod + ":" + token, &http.Client{Transport: t}}
 }
 
@@ -75,13 +75,13 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte) (io.
 	return nil, err
 }
 
-// saysNo is an answer of the server that is no yes.
+// saysNo is an answer of the server that is a refusal.
 type saysNo struct{ status, text string }
 
 // Error implements error.
 func (e *saysNo) Error() string { return "the server says " + e.status + ": " + e.text }
 
-// Answered reports whether an error is an answer of the server.
+// Answered reports whether an error is an answer of the server, and not its absence.
 func Answered(err error) bool {
 	var no *saysNo
 	return errors.As(err, &no)
@@ -92,18 +92,18 @@ func (c *Client) Code(ctx context.Context) (io.ReadCloser, error) {
 	return c.ask(ctx, http.MethodGet, "/v1/code", nil)
 }
 
-// maxGang is how long the answer about other tasks may be, in bytes.
+// maxGang bounds the answer about other tasks, in bytes.
 const maxGang = 4 << 20
 
-// Gang asks for the addresses of the tasks of this task's gang, by the names under which they are
-// told of each other.
+// Gang asks for the addresses of the tasks of this task's gang, by the host names that they were
+// given for each other.
 func (c *Client) Gang(ctx context.Context) (known map[string]string, err error) {
 	err = c.get(ctx, "/v1/gang", &known)
 	return known, err
 }
 
-// Members asks which tasks of this task's job run; changed is false where that is the version that
-// it has.
+// Members asks which tasks of this task's job run. changed is false where the client already has
+// that version.
 func (c *Client) Members(ctx context.Context, has int64) (m executor.Membership, changed bool, err error) {
 	err = c.get(ctx, fmt.Sprint("/v1/members?has=", has), &m)
 	if errors.Is(err, io.EOF) {
@@ -123,12 +123,12 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 	return json.NewDecoder(io.LimitReader(body, maxGang)).Decode(into)
 }
 
-// Tell tells lines of progress.
+// Tell sends lines of progress.
 func (c *Client) Tell(ctx context.Context, lines []byte) error {
 	return c.post(ctx, "/v1/progress", lines)
 }
 
-// Take tells what the task took lately.
+// Take sends what the task used lately.
 func (c *Client) Take(ctx context.Context, u Usage) error {
 	text, err := json.Marshal(u)
 	if err != nil {
@@ -147,7 +147,7 @@ func (c *Client) post(ctx context.Context, path string, text []byte) error {
 	return body.Close()
 }
 
-// Turn tells how far a task is with its turns, and asks which there are.
+// Turn reports how far a task is with its turns, and asks for the rotation.
 func (c *Client) Turn(ctx context.Context, ask TurnAsk) (says TurnSays, err error) {
 	text, err := json.Marshal(ask)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// Identity is the certificate that the server shows to pods. It is made once and kept in a file:
-// pods know it by its pin.
+// Identity is the certificate that the server shows to pods. It is made once and kept in a file.
+// Pods know it by its pin.
 func Identity(file string) (tls.Certificate, string, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -38,7 +38,7 @@ func Identity(file string) (tls.Certificate, string, error) {
 	return pair, PinOf(pair.Certificate[0]), nil
 }
 
-// PinOf is by what a certificate is known.
+// PinOf is the pin of a certificate: by it a pod knows the server.
 func PinOf(der []byte) string {
 	sum := sha256.Sum256(der)
 	return hex.EncodeToString(sum[:])
@@ -64,7 +64,7 @@ func newIdentity() ([]byte, error) {
 	return append(text, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...), nil
 }
 
-// keep writes a file that is whole or not there.
+// keep writes a file whole or not at all.
 func keep(file string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(file), ".new-*") // 0600
 	if err != nil {

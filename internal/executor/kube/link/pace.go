@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// A pod may ask so often, of all that can be asked: a task that waits for its turn asks most, some
-// 20 times a second.
+// These bound how often a pod may ask, all kinds of requests together. A task that waits for its
+// turn asks most, some 20 times a second.
 const (
 	askEvery  = 25 * time.Millisecond // on average
 	askAtOnce = 40
 )
 
-// pace holds each pod to so many requests. One that asks more often is told so before anything is
-// looked up for it, so that it takes nothing from the others but the time of its own connections.
+// pace limits the request rate of each pod. One that asks too often is told so before anything is
+// looked up for it, so it costs other pods nothing.
 type pace struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	until map[string]time.Time // when a pod has not asked for so long that it may ask askAtOnce times
-	tidy  int                  // when so many are noted those that have passed go
+	until map[string]time.Time // when a pod may again ask askAtOnce times in a row
+	tidy  int                  // at this many entries the expired ones are removed
 }
 
 func newPace(now func() time.Time) *pace {
 	return &pace{now: now, until: map[string]time.Time{}}
 }
 
-// allows notes that a pod asks, and reports whether it may.
+// allows notes a request of a pod, and reports whether it may be answered.
 func (p *pace) allows(pod string) bool {
 	now := p.now()
 	p.mu.Lock()

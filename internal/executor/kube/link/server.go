@@ -1,6 +1,6 @@
-// Package line is what a task's pod and the server say to each other: the pod asks for its job's
-// code, and tells the task's progress. It must not know pods or jobs; what is asked for is the
-// caller's.
+// Package link carries what a task's pod and the server say to each other: the pod fetches its
+// job's code, and reports the task's progress. It must not know pods or jobs; its caller supplies
+// what is asked for.
 package link
 
 import (
@@ -23,69 +23,69 @@ import (
 	"github.com/combsched/comb/internal/executor"
 )
 
-// Bounds: tasks are strangers.
+// Bounds: tasks are not trusted.
 const (
-	maxTold    = 64 << 10 // bytes of progress at a time
-	maxCode    = 32       // codes under way at a time
+	maxTold    = 64 << 10 // bytes of progress in a request
+	maxCode    = 32       // downloads of code at the same time
 	maxConns   = 8192
-	codeTime   = 30 * time.Minute // for a whole code
+	codeTime   = 30 * time.Minute // for a whole download
 	headerTime = 10 * time.Second
 )
 
-// What the context of a request knows.
+// Keys of values in the context of a request.
 type (
 	callerKey struct{} // its *caller
 	podKey    struct{} // the name of the pod that asks
 )
 
-// ErrNone says that there is no such task, or nothing of what it asked for.
+// ErrNone says that there is no such task, or not what it asked for.
 var ErrNone = errors.New("there is nothing for this task")
 
-// ErrSoon says that a task asks too soon or too often. The server is there, and has not looked at
-// what was asked.
+// ErrSoon says that a task asks too soon or too often. The server is there, and has not looked
+// into the request.
 var ErrSoon = errors.New("it is too soon: ask again in a second")
 
-// Handler answers pods. Each speaks for itself alone.
+// Handler answers pods. A pod speaks for itself alone.
 type Handler struct {
-	// Token is what a pod of a name shows.
+	// Token is the token that the pod of a name must show.
 	Token func(pod string) string
-	// Runs reports whether there is such a task still: the token of one that has ended keeps no
-	// connection. Nil says that there is.
+	// Runs reports whether a task still exists: the token of one that has ended keeps no
+	// connection. nil: all exist.
 	Runs func(pod string) bool
-	// Code opens the code of a pod's job, and says its size in bytes.
+	// Code opens the code of a pod's job, and returns its size in bytes.
 	Code func(pod string) (io.ReadCloser, int64, error)
-	// Gang returns the addresses of the tasks of a pod's gang, by the names under which they are
-	// told of each other; ErrSoon says that one has none yet.
+	// Gang returns the addresses of the tasks of a pod's gang, by the host names that they were
+	// given for each other. ErrSoon: one has no address yet.
 	Gang func(pod string) (map[string]string, error)
-	// Members tells which tasks of a pod's job run; ErrSoon says that it is not known yet.
+	// Members returns which tasks of a pod's job run. ErrSoon: it is not known yet.
 	Members func(pod string) (executor.Membership, error)
-	// Told takes lines of progress; the last may be without its end.
+	// Told takes lines of progress; the last may be incomplete.
 	Told func(pod string, lines []byte) error
-	// Took takes what a pod's task took lately.
+	// Took takes what a pod's task used lately.
 	Took func(pod string, u Usage) error
-	// Turn takes how far a pod's task is with its turns, and says which there are.
+	// Turn takes how far a pod's task is with its turns, and returns the rotation.
 	Turn func(pod string, ask TurnAsk) (TurnSays, error)
 }
 
-// TurnAsk is what a task says of its turns.
+// TurnAsk is what a task reports of its turns.
 type TurnAsk struct {
-	Has   string `json:"has,omitempty"`   // the rotation that it follows, as Is named it; "" is what it was started with
-	Holds bool   `json:"holds,omitempty"` // it uses its devices: it is not suspended
-	Wants bool   `json:"wants,omitempty"` // it has its turn, and would run
-	Why   string `json:"why,omitempty"`   // it did not let itself be suspended in time, and how: it is being stopped for that
+	Has   string `json:"has,omitempty"`   // the rotation that it follows, by Is; "" is the one that it was started with
+	Holds bool   `json:"holds,omitempty"` // it may be using its devices: it is not suspended
+	Wants bool   `json:"wants,omitempty"` // it has its turn, and asks to run
+	Why   string `json:"why,omitempty"`   // why it is being stopped: how it failed to be suspended in time
 }
 
 // TurnSays is the answer.
 type TurnSays struct {
 	Is       string          `json:"is"`
-	Rotation *model.Rotation `json:"rotation,omitempty"` // where it is another than the task has; without turns it runs all the time
-	Enter    bool            `json:"enter,omitempty"`    // it may run: those of the other turns are suspended
-	// Guard is how long those of the other turns may take to be that, for a task that hears nothing
-	// any more.
+	Rotation *model.Rotation `json:"rotation,omitempty"` // nil: the task has it already; without turns it runs all the time
+	Enter    bool            `json:"enter,omitempty"`    // it may run: the tasks of the other turns are suspended
+	// Guard is how long the tasks of the other turns may take to be suspended. A task that gets
+	// no more answers waits that long.
 	Guard model.Duration `json:"guard,omitempty"`
 }
 
-// Usage is what a task took in the seconds before it is told.
+// Usage is what a task used in the seconds before it is sent.
 type Usage struct {
 	CPU      int64 `json:"cpu"` // thousandths of a CPU
 	MemoryMB int64 `json:"memory_mb"`
@@ -133,13 +133,12 @@ func (h *Handler) serve(ctx context.Context, l *callers, log *slog.Logger) error
 // podHandler answers a pod.
 type podHandler = func(w http.ResponseWriter, r *http.Request, pod string)
 
-// known lets in pods that show their token, on few connections each and as often as each may ask.
-// It stands before all that is answered: a connection on which no token is shown ends with its
-// first request.
+// known lets in pods that show their token, each on few connections and at a bounded rate. It
+// stands before all routes: a connection without a token ends with its first request.
 func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(callerKey{}).(*caller)
-		if r.ContentLength != 0 { // also where it is not known: what is not read in time is not waited for either
+		if r.ContentLength != 0 { // also of unknown length: a body that is not read in time is not waited for
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.of.header))
 		}
 		shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -176,7 +175,7 @@ func (h *Handler) code(w http.ResponseWriter, pod string) {
 	_, _ = io.Copy(w, file) // a pod that got less asks again
 }
 
-// members answers with what is asked for, unless the pod has that already.
+// members answers with the members of a pod's job, unless the pod has that version.
 func (h *Handler) members(w http.ResponseWriter, r *http.Request, pod string) {
 	now, err := h.Members(pod)
 	if err == nil && r.URL.Query().Get("has") == strconv.FormatInt(now.Version, 10) {
@@ -186,7 +185,7 @@ func (h *Handler) members(w http.ResponseWriter, r *http.Request, pod string) {
 	tell(w, pod, func(string) (executor.Membership, error) { return now, err })
 }
 
-// tell answers with what is asked for.
+// tell answers with the result of ask.
 func tell[T any](w http.ResponseWriter, pod string, ask func(string) (T, error)) {
 	known, err := ask(pod)
 	if err != nil {

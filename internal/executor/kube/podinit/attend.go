@@ -1,5 +1,6 @@
-// Package attend is process 1 of a task's pod: it fetches the code of the job, runs the task, hands
-// on what it is told, tells its progress, and ends as the task does. It must not know Kubernetes.
+// Package podinit is process 1 of a task's pod. It fetches the code of the job, runs the task,
+// forwards signals to it, reports its progress, and exits as the task does. It must not know
+// Kubernetes.
 package podinit
 
 import (
@@ -24,30 +25,31 @@ import (
 	"github.com/combsched/comb/internal/spec/upload"
 )
 
-// Exits of its own, as shells have them.
+// Exit codes of this program's own, as shells use them.
 const (
 	exitUnable = 125
 	exitNoDir  = 126
 	exitNoFile = 127
 )
 
-// Order says what a task's process 1 is to do: its first argument, as JSON.
+// Order says what process 1 of a task's pod is to do. It is its first argument, as JSON.
 type Order struct {
 	URL string `json:"url"` // of the server
 	Pin string `json:"pin"` // of its certificate
-	Pod string `json:"pod"` // for which it speaks
-	// Code is the digest of the job's code, "" for none; it is unpacked in Dir, and has so many
-	// bytes at most.
+	Pod string `json:"pod"` // the pod that it speaks for
+	// Code is the digest of the job's code, "" for none. It is unpacked in Dir, and has at most
+	// Limit bytes.
 	Code  string `json:"code,omitempty"`
 	Dir   string `json:"dir"`
 	Limit int64  `json:"limit"`
-	// From is the working directory of the task; "" is where this process is.
+	// From is the working directory of the task; "" is that of this process.
 	From     string `json:"from,omitempty"`
-	Progress string `json:"progress"` // the file in which the task tells its progress
-	// Meets says that the addresses of its gang are asked for, and put in the place of their names.
+	Progress string `json:"progress"` // the file in which the task reports its progress
+	// Meets says to ask for the addresses of the gang, and to put them in place of the host
+	// names.
 	Meets bool `json:"meets,omitempty"`
-	// Members is the file that says which tasks of the job run, "" where that does not change;
-	// Signal is that behind each change, "" for none.
+	// Members is the file that lists the running tasks of the job, "" where they do not change.
+	// Signal is sent to the task after each change, "" for none.
 	Members string `json:"members,omitempty"`
 	Signal  string `json:"signal,omitempty"`
 	Turns   *Turns `json:"turns,omitempty"` // nil: it is never suspended
@@ -57,13 +59,13 @@ type Order struct {
 func (o *Order) Text() string {
 	text, err := json.Marshal(o)
 	if err != nil {
-		panic(err) // it has texts and numbers alone
+		panic(err) // texts and numbers always encode
 	}
 	return string(text)
 }
 
-// Lay puts this program into a folder, where the task's container finds it: `comb lay FOLDER`, the
-// first container of a pod.
+// Lay copies this program into a folder, where the task's container finds it: `comb lay FOLDER`,
+// the first container of a pod.
 func Lay(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "lay takes a folder; Kubernetes starts it")
@@ -134,8 +136,9 @@ func Attend(args []string) int {
 	return code
 }
 
-// begins is where the task begins. A pod that says nothing begins in the WORKDIR of its image,
-// and in the root where that says none: then the task begins in its own folder.
+// begins is the directory in which the task starts. A pod without a working directory starts in
+// the WORKDIR of its image. Where the image has none that is the root: then the task starts in
+// its own folder.
 func (o *Order) begins(here string) string {
 	if o.From == "" && (here == "/" || here == "") {
 		return o.Dir
@@ -143,7 +146,7 @@ func (o *Order) begins(here string) string {
 	return o.From
 }
 
-// turner takes up the task's turns; nil where it has none.
+// turner returns what suspends and wakes the task; nil where it never shares its devices.
 func (o *Order) turner(ctx context.Context, server *link.Client) *turner {
 	if o.Turns == nil {
 		return nil
@@ -159,10 +162,10 @@ func unable(err error) int {
 	return exitUnable
 }
 
-// errStopped says that the task was to end before it began.
+// errStopped says that the task was stopped before it began.
 var errStopped = errors.New("the task was stopped before it began")
 
-// withCode fetches and unpacks the job's code. A server that is away is waited for.
+// withCode fetches and unpacks the job's code. It waits for a server that is away.
 func (o *Order) withCode(ctx context.Context, server *link.Client, stops <-chan os.Signal) error {
 	said := time.Now()
 	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 15*time.Second) {
@@ -185,7 +188,7 @@ func (o *Order) withCode(ctx context.Context, server *link.Client, stops <-chan 
 	}
 }
 
-// errDamaged says that what came is not what was sent.
+// errDamaged says that the code that came is not what was sent.
 var errDamaged = errors.New("the code of the job is damaged")
 
 func (o *Order) fetch(ctx context.Context, server *link.Client) error {
@@ -207,7 +210,7 @@ func (o *Order) fetch(ctx context.Context, server *link.Client) error {
 	return nil
 }
 
-// empty removes what a try before left.
+// empty removes what an earlier try left.
 func empty(dir string) error {
 	list, err := os.ReadDir(dir)
 	for _, e := range list {
@@ -216,10 +219,10 @@ func empty(dir string) error {
 	return err
 }
 
-// run runs the task to its end. What it leaves behind ends with this process.
+// run runs the task to its end. Processes that it leaves end with this process.
 func run(args []string, from string, stops <-chan os.Signal, turns *turner) int {
 	if st, err := os.Stat(cmp.Or(from, ".") + "/."); err != nil || !st.IsDir() {
-		here, _ := unix.Getwd() // os.Getwd fails where it cannot be entered
+		here, _ := unix.Getwd() // os.Getwd fails where the directory cannot be entered
 		fmt.Fprintf(os.Stderr, "comb: the task did not start: the working directory %s does not exist, "+
 			"is no directory or cannot be entered\n", cmp.Or(from, here, "of its image"))
 		return exitNoDir
@@ -264,13 +267,13 @@ func run(args []string, from string, stops <-chan os.Signal, turns *turner) int 
 	}
 }
 
-// wheel turns a task's turns while it runs; without any it stands still.
+// wheel drives a task's turns while it runs; without turns it does nothing.
 type wheel struct {
 	turns *turner
 	stop  *stopping
 	says  <-chan link.TurnSays
 	next  <-chan time.Time
-	kill  <-chan time.Time // of a task that was stopped for not being suspended, and has not ended
+	kill  <-chan time.Time // for a task that was stopped since it could not be suspended, and has not ended
 }
 
 func newWheel(turns *turner, stop *stopping) *wheel {
@@ -281,7 +284,7 @@ func newWheel(turns *turner, stop *stopping) *wheel {
 	return w
 }
 
-// turn brings the task to what its rotation says, and stops it where that does not succeed.
+// turn brings the task to what its rotation says, and stops it where that fails.
 func (w *wheel) turn() {
 	pause, why := w.turns.step()
 	w.next = time.After(pause)
@@ -295,7 +298,7 @@ func (w *wheel) turn() {
 	w.stop.begin()
 }
 
-// end has the task take no turns any more, since it stops.
+// end ends the turns of a task that is being stopped.
 func (w *wheel) end() {
 	if w.turns != nil && !w.turns.over {
 		w.turns.end()
@@ -303,7 +306,7 @@ func (w *wheel) end() {
 	w.next = nil
 }
 
-// reap takes the ends of all processes, as process 1 must, and tells that of the task.
+// reap reaps all processes, as process 1 must, and reports how the task ended.
 func reap(main int, ended chan<- unix.WaitStatus) {
 	for {
 		var status unix.WaitStatus

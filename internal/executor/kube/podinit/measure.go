@@ -11,11 +11,11 @@ import (
 	"github.com/combsched/comb/internal/executor/process"
 )
 
-// measureEvery is how often is told what the task takes.
+// measureEvery is how often the task's usage is reported.
 const measureEvery = 10 * time.Second
 
-// measure tells what the task takes until ctx is done. A sample that the server did not take is not
-// told again.
+// measure reports what the task uses until ctx is done. A sample that the server did not take is
+// not sent again.
 func measure(ctx context.Context, server *link.Client) {
 	m := process.NewMeter(ctx, measureEvery)
 	defer m.Watch(model.AttemptID{}, 0, process.Of(os.Getpid()), "")()

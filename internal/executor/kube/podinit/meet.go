@@ -11,13 +11,13 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/link"
 )
 
-// nameless is how long a task waits for a server that does not answer: then it goes by the names
-// that the cluster's DNS knows.
+// nameless is how long a task waits for a server that does not answer. After it the task uses the
+// names of the cluster's DNS.
 const nameless = 30 * time.Second
 
-// meet waits until each task of the gang has an address, and puts these into the environment, so
-// that no task depends on the cluster's DNS, which learns new names late. It reports false where
-// the task is to end instead.
+// meet waits until each task of the gang has an address, and puts the addresses into the
+// environment. So no task depends on the cluster's DNS, which learns new names late. It returns
+// false where the task was stopped meanwhile.
 func meet(ctx context.Context, server *link.Client, stops <-chan os.Signal) bool {
 	silent := time.Now()
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, time.Second) {
@@ -27,7 +27,7 @@ func meet(ctx context.Context, server *link.Client, stops <-chan os.Signal) bool
 			address(known)
 			return true
 		case link.Answered(err) && !errors.Is(err, link.ErrNone):
-			silent = time.Now() // it is there, and a task of the gang is not
+			silent = time.Now() // the server is there, but some task of the gang has no address yet
 		case time.Since(silent) > nameless || errors.Is(err, link.ErrNone):
 			fmt.Fprintln(os.Stderr, "comb: the addresses of the gang do not come, its tasks go by their names:", err)
 			return true
@@ -40,7 +40,7 @@ func meet(ctx context.Context, server *link.Client, stops <-chan os.Signal) bool
 	}
 }
 
-// address puts addresses in the place of names in all variables.
+// address replaces host names by addresses in all environment variables.
 func address(known map[string]string) {
 	var pairs []string
 	for name, at := range known {

@@ -15,11 +15,11 @@ import (
 	"github.com/combsched/comb/internal/executor/process"
 )
 
-// membersEvery is how often a task asks which others of its job run.
+// membersEvery is how often a task asks which tasks of its job run.
 const membersEvery = time.Second
 
-// members keeps the file that says which tasks of the job run. While the server is away it stays as
-// it was.
+// members keeps the file that lists the running tasks of the job. While the server is away the
+// file stays as it was.
 type members struct {
 	server *link.Client
 	file   string
@@ -27,8 +27,8 @@ type members struct {
 	has    executor.Membership
 }
 
-// begin makes the file, as the server says it or else without any member, and keeps it from then
-// on.
+// begin writes the file, as the server says or else without any member, and keeps it up to date
+// from then on.
 func (m *members) begin(ctx context.Context) error {
 	if !m.look(ctx) {
 		if err := m.write(executor.Membership{Members: []executor.Member{}}); err != nil {
@@ -52,8 +52,8 @@ func (m *members) keep(ctx context.Context) {
 	}
 }
 
-// look asks once, and reports whether there are other members. A server that was restarted counts
-// its versions anew.
+// look asks once, and reports whether the members have changed. A restarted server numbers its
+// versions anew.
 func (m *members) look(ctx context.Context) bool {
 	now, changed, err := m.server.Members(ctx, m.has.Version)
 	if err != nil || !changed {
@@ -68,7 +68,7 @@ func (m *members) look(ctx context.Context) bool {
 	return others
 }
 
-// write replaces the file as a whole. What the task put in its place is not followed.
+// write replaces the file as a whole. It follows nothing that the task put in its place.
 func (m *members) write(now executor.Membership) error {
 	text, err := json.Marshal(now)
 	if err != nil {
@@ -84,11 +84,11 @@ func (m *members) write(now executor.Membership) error {
 	return os.Rename(tmp, m.file)
 }
 
-// tellCatchers signals the topmost processes of the task that catch a signal.
+// tellCatchers signals the topmost processes of the task that have a handler for a signal.
 func tellCatchers(sig unix.Signal) {
 	all, err := process.All()
 	if err != nil {
-		return // the file says it all
+		return // the file tells it all
 	}
 	for _, p := range process.CatchersBelow(all, os.Getpid(), sig) {
 		p.Signal(sig)

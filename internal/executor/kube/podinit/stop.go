@@ -12,25 +12,26 @@ import (
 )
 
 const (
-	askPause = 20 * time.Millisecond // between looks whether those that were asked have ended
-	// lastWords is how long what the script's shell started has to end behind a program that was
+	askPause = 20 * time.Millisecond // between looks whether the asked processes have ended
+	// lastWords is how long other processes of the script have to end after the program that was
 	// asked.
 	lastWords = 200 * time.Millisecond
 )
 
-// stopping asks a task to end, as on one machine: SIGTERM goes to the topmost processes with a
-// handler for it, which can save their work; the script's shell is held meanwhile, so that neither
-// it nor their helpers end before. Where no process has a handler all are told.
+// stopping asks a task to end, as executor/local does. SIGTERM goes to the topmost processes with
+// a handler for it, since these can save their work. The script's shell is held meanwhile, so
+// that neither it nor their helpers end before them. Where no process has a handler, all are
+// signaled.
 type stopping struct {
 	main  process.ID // the script's shell
 	begun bool
-	progs []process.ID // that were told
-	under process.ID   // the child of the shell in which the only one of them runs
-	rest  time.Time    // when the rest is told at the latest; zero while one of them lives
+	progs []process.ID // that were asked to end
+	under process.ID   // the child of the shell that the only one of progs is, or is below
+	rest  time.Time    // when the other processes are told at the latest; zero while one of progs lives
 	said  *unix.WaitStatus
 }
 
-// begin asks. A second time is as the first.
+// begin asks the task to end. Later calls do the same again.
 func (s *stopping) begin() {
 	if s.begun {
 		return
@@ -56,20 +57,20 @@ func (s *stopping) begin() {
 	}
 }
 
-// tellAll asks every process of the task, and wakes the shell.
+// tellAll sends SIGTERM to every process of the task, and wakes the shell.
 func (s *stopping) tellAll() {
 	signalAll(unix.SIGTERM)
 	s.main.Signal(unix.SIGCONT)
 }
 
-// kill ends every process of the task.
+// kill kills every process of the task.
 func (s *stopping) kill() { signalAll(unix.SIGKILL) }
 
-// signalAll signals all processes of the task. As process 1 of the pod's container it does so in
-// one step, which no fork escapes and which needs no look at them, however many they are.
+// signalAll signals all processes of the task. As process 1 of the container it does so in one
+// step: no fork escapes it, and it need not list them.
 func signalAll(sig unix.Signal) {
 	if os.Getpid() == 1 {
-		_ = unix.Kill(-1, sig) // there may be none any more
+		_ = unix.Kill(-1, sig) // there may be none left
 		return
 	}
 	all, err := process.All()
@@ -85,7 +86,7 @@ func signalAll(sig unix.Signal) {
 	}
 }
 
-// tick is when to look again whether those that were asked have ended; nil is never.
+// tick fires when to look again whether the asked processes have ended; nil is never.
 func (s *stopping) tick() <-chan time.Time {
 	if len(s.progs) == 0 {
 		return nil
@@ -93,8 +94,8 @@ func (s *stopping) tick() <-chan time.Time {
 	return time.After(askPause)
 }
 
-// follow tells the rest of the task to end once all that were asked have: nothing is left to be
-// saved then.
+// follow tells the other processes of the task to end once all that were asked have ended:
+// nothing is left to be saved then.
 func (s *stopping) follow() {
 	if len(s.progs) == 0 || slices.ContainsFunc(s.progs, process.ID.Alive) {
 		return
@@ -109,8 +110,9 @@ func (s *stopping) follow() {
 	s.tellAll()
 }
 
-// means is how the task ended: by what the program said that was asked, where the shell was stopped
-// behind it. A 0 there says nothing of what was to come.
+// means is how the task ended: by the exit of the program that was asked, where the shell was
+// stopped after it. An exit code 0 of that program does not say that the script would have
+// succeeded.
 func (s *stopping) means(status unix.WaitStatus) unix.WaitStatus {
 	if s.said != nil && status.Signaled() && *s.said != 0 {
 		return *s.said

@@ -16,13 +16,13 @@ import (
 
 const (
 	tellEvery = time.Second
-	// lastTold is how long the end of a pod may wait until its last progress is told.
+	// lastTold is how long the end of a pod may wait until its last progress is sent.
 	lastTold = 10 * time.Second
-	maxTell  = 32 << 10 // bytes at a time
+	maxTell  = 32 << 10 // bytes in a request
 )
 
-// teller tells what the task writes into its file of progress. The server is told the same lines
-// again until it has taken them; what the task wrote meanwhile comes then, in bounded pieces.
+// teller sends what the task writes into its progress file. It sends the same lines again until
+// the server has taken them. What the task wrote meanwhile follows in bounded pieces.
 type teller struct {
 	server *link.Client
 	file   string
@@ -30,7 +30,7 @@ type teller struct {
 	inode  uint64
 }
 
-// begin tells from now on; what it returns tells the rest, and ends it.
+// begin sends from now on. The function that it returns sends the rest, and ends it.
 func (t *teller) begin(ctx context.Context) (end func()) {
 	if t.file == "" {
 		return func() {}
@@ -59,7 +59,7 @@ func (t *teller) begin(ctx context.Context) (end func()) {
 	}
 }
 
-// rest tells all that is left, at the pace at which the server takes it.
+// rest sends all that is left, at the pace at which the server takes it.
 func (t *teller) rest(ctx context.Context) {
 	for {
 		more, err := t.tell(ctx)
@@ -74,7 +74,7 @@ func (t *teller) rest(ctx context.Context) {
 	}
 }
 
-// tell tells the next lines. more is that there may be others.
+// tell sends the next lines. more says that there may be others.
 func (t *teller) tell(ctx context.Context) (more bool, err error) {
 	lines, size, left, err := t.next()
 	if err != nil || size == 0 {
@@ -89,8 +89,8 @@ func (t *teller) tell(ctx context.Context) (more bool, err error) {
 	return left, nil
 }
 
-// next reads whole lines, how much of the file they are, and whether more is left. A line that is
-// too long is passed over.
+// next reads whole lines. It returns how many bytes of the file they are, and whether more is
+// left. A line that is too long is skipped.
 func (t *teller) next() (lines []byte, size int64, left bool, err error) {
 	f, err := os.OpenFile(t.file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -105,7 +105,7 @@ func (t *teller) next() (lines []byte, size int64, left bool, err error) {
 		return nil, 0, false, err
 	}
 	if st.Size < t.at || t.inode != 0 && st.Ino != t.inode {
-		t.at = 0 // it was begun anew
+		t.at = 0 // the file was begun anew
 	}
 	t.inode = st.Ino
 	part := make([]byte, min(st.Size-t.at, maxTell))
@@ -118,7 +118,7 @@ func (t *teller) next() (lines []byte, size int64, left bool, err error) {
 		return part[:end+1], int64(end + 1), t.at+int64(end)+1 < st.Size && n == maxTell, nil
 	}
 	if n > task.LongestProgress {
-		return nil, int64(n), true, nil // what follows of it is no line of JSON either
+		return nil, int64(n), true, nil // the rest of such a line is no JSON either
 	}
 	return nil, 0, false, nil
 }

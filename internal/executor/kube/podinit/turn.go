@@ -12,16 +12,16 @@ import (
 	"github.com/combsched/comb/internal/executor/process"
 )
 
-// Turns says how a task shares its devices with others, by turns.
+// Turns says how a task shares its devices with others by turns.
 type Turns struct {
 	Attempt  model.AttemptID `json:"attempt"`
 	Rotation model.Rotation  `json:"rotation"` // without turns it runs all the time
-	// Signal asks its programs to make themselves small before they are suspended, which they
-	// acknowledge by File within Timeout. "" asks nothing.
+	// Signal asks its programs to release memory before they are suspended. They acknowledge by
+	// making File within Timeout. "" asks for nothing.
 	Signal  string         `json:"signal,omitempty"`
 	Timeout model.Duration `json:"timeout,omitempty"`
 	File    string         `json:"file,omitempty"`
-	Grace   model.Duration `json:"grace"` // of a stop, for one that is not suspended in time
+	Grace   model.Duration `json:"grace"` // of a stop of a task that cannot be suspended in time
 }
 
 // phase is how far a suspension is.
@@ -30,8 +30,8 @@ type Turns struct {
 //	   ^  \-------(it is not asked)----------------------^                       |
 //	   +---its turn, and the server says that those of the other turns are still-+
 //
-// Asked too long, or not still in time, the task is stopped. A stop leads from everywhere to
-// running.
+// A task that acknowledges too late, or is not still in time, is stopped. A stop leads from every
+// phase to running.
 type phase uint8
 
 const (
@@ -44,39 +44,39 @@ const (
 const (
 	freezePause = 20 * time.Millisecond
 	clockPause  = time.Second // so that a jump of the clock is noticed
-	// stillWithin is how long processes are tried to be held still: some may be woken again and
-	// again, and would keep others out for ever.
+	// stillWithin bounds the tries to hold all processes still: some may be woken again and
+	// again, and would keep the devices from others for ever.
 	stillWithin = time.Minute
-	// firstGuard is how long those of the turn before may take to be still, as long as the server
-	// has not said so.
+	// firstGuard is how long tasks of the turn before may take to be suspended, until the server
+	// has told how long.
 	firstGuard = time.Second
-	// away is for how long the server is silent when it is away.
+	// away is how long the server must be silent to count as away.
 	away = 3 * time.Second
 )
 
-// turner suspends a task while others have its devices. It goes by the clock; that those of the
-// turn before are still is what it asks the server, and while that is away it gives them as long as
-// they may take.
+// turner suspends a task while others have its devices. It follows the clock. It asks the server
+// whether the tasks of the turn before are suspended. While the server is away, it waits as long
+// as their suspension may take.
 type turner struct {
 	o     Turns
 	line  *turnLine
 	phase phase
-	had   bool                // it ran: there is something to be held
+	had   bool                // it ran: there is something to hold
 	until time.Time           // when it must have acknowledged, or be still
-	wants time.Time           // since when it has its turn, and does not run yet
-	after model.Time          // the end of a turn that it lost, since it left the one before so late
-	late  bool                // a suspension was called off when it had been asked: its acknowledgement may come yet
-	told  map[process.ID]bool // that were asked
-	stops map[process.ID]bool // that are held
-	over  bool                // it is being stopped, and follows nothing any more
+	wants time.Time           // since when it has had its turn without running
+	after model.Time          // the end of a turn that it lost, since it was suspended so late
+	late  bool                // a suspension was called off after it was asked: its acknowledgement may still come
+	told  map[process.ID]bool // processes that were asked
+	stops map[process.ID]bool // processes that are held
+	over  bool                // it is being stopped, and follows no turns any more
 }
 
-// wallClock is the time that rotations go by.
+// wallClock is the time by which rotations go.
 func wallClock() model.Time { return model.Time(time.Now().UnixMicro()) }
 
 func (t *turner) always() bool { return len(t.o.Rotation.Turns) < 2 || t.o.Rotation.Check() != nil }
 
-// now says whether the task has its turn, and how long nothing changes.
+// now says whether the task has its turn, and how long that lasts.
 func (t *turner) now() (mine bool, until model.Time, pause time.Duration) {
 	if t.always() {
 		return true, 0, clockPause
@@ -87,7 +87,7 @@ func (t *turner) now() (mine bool, until model.Time, pause time.Duration) {
 	return t.o.Rotation.Runs(t.o.Attempt, wall) && wall >= t.after, until, max(min(left, clockPause), time.Millisecond)
 }
 
-// await returns when the task may begin; false is that it is to end instead.
+// await waits until the task may begin; false says that it was stopped instead.
 func (t *turner) await(stops <-chan os.Signal) bool {
 	for {
 		mine, _, pause := t.now()
@@ -114,13 +114,13 @@ func (t *turner) await(stops <-chan os.Signal) bool {
 	}
 }
 
-// state is what the server is told of it.
+// state is what the server is told of the task.
 func (t *turner) state() link.TurnAsk {
 	return link.TurnAsk{Holds: t.had && t.phase != frozen, Wants: !t.wants.IsZero()}
 }
 
-// allowed reports whether a task that has its turn may run, and asks. Others may have its devices
-// still.
+// allowed reports whether a task that has its turn may run, and asks the server: others may still
+// have its devices.
 func (t *turner) allowed() bool {
 	if t.always() {
 		t.wants = time.Time{}
@@ -137,15 +137,15 @@ func (t *turner) allowed() bool {
 	return false
 }
 
-// take follows another rotation.
+// take follows a new rotation.
 func (t *turner) take(says link.TurnSays) {
 	if says.Rotation != nil {
 		t.o.Rotation, t.after = *says.Rotation, 0
 	}
 }
 
-// step brings the task nearer to what the rotation says, and returns when to look again. why is
-// what it did not do in time: it is to be stopped.
+// step brings the task nearer to what the rotation says, and returns when to look again. A why
+// that is not empty says what the task failed to do in time: it must be stopped.
 func (t *turner) step() (pause time.Duration, why string) {
 	if t.over {
 		return clockPause, ""
@@ -164,7 +164,7 @@ func (t *turner) step() (pause time.Duration, why string) {
 		}
 	case t.phase == frozen:
 		t.wants = time.Time{}
-		t.still() // that none woke it
+		t.still() // in case some were woken
 	case t.phase == asked:
 		pause, why = t.answer()
 	default:
@@ -180,7 +180,7 @@ func (t *turner) suspend() (time.Duration, string) {
 		t.phase, t.until = freezing, time.Now().Add(stillWithin)
 		return time.Millisecond, ""
 	}
-	_ = os.Remove(t.o.File) // a folder with something in it stays, and is no acknowledgement
+	_ = os.Remove(t.o.File) // a folder that is not empty stays, and is no acknowledgement
 	t.phase, t.told, t.late = asked, map[process.ID]bool{}, false
 	t.until = time.Now().Add(time.Duration(t.o.Timeout) * time.Microsecond)
 	return t.answer()
@@ -210,8 +210,8 @@ func (t *turner) acknowledged() bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// freeze holds the whole task. One that has its next turn when that is done was so late that it
-// loses this one: else it would keep the others out for ever.
+// freeze holds the whole task. A task whose next turn has come by then was so late that it loses
+// that turn: else it would keep the devices from others for ever.
 func (t *turner) freeze(mine bool, until model.Time) (time.Duration, string) {
 	for range 20 {
 		if t.still() {
@@ -228,8 +228,8 @@ func (t *turner) freeze(mine bool, until model.Time) (time.Duration, string) {
 	return freezePause, ""
 }
 
-// still stops what moves, and reports whether nothing did: a stopped process cannot fork, so that
-// looks come to an end.
+// still stops what moves, and reports whether nothing did. Stopped processes cannot fork, so
+// repeated calls come to an end.
 func (t *turner) still() bool {
 	all, err := process.All()
 	if err != nil {
@@ -258,9 +258,9 @@ func (t *turner) still() bool {
 	return quiet
 }
 
-// wake lets the task go on, however far its suspension is. Allowed says that its turn has come,
-// which it is told by its file being taken away: a stop takes none away, since the devices are
-// another's.
+// wake lets the task go on, whatever phase its suspension is in. allowed says that its turn has
+// come: the task learns that from the removal of its file. A stop removes no file, since the
+// devices are another task's.
 func (t *turner) wake(allowed bool) {
 	if allowed {
 		_ = os.Remove(t.o.File)
@@ -275,7 +275,7 @@ func (t *turner) wake(allowed bool) {
 	t.phase, t.stops, t.told, t.wants = running, nil, nil, time.Time{}
 }
 
-// dropLate takes away an acknowledgement that came when its suspension had been called off.
+// dropLate removes an acknowledgement that came after its suspension was called off.
 func (t *turner) dropLate() {
 	if t.late && t.acknowledged() {
 		_ = os.Remove(t.o.File)
@@ -283,7 +283,7 @@ func (t *turner) dropLate() {
 	}
 }
 
-// end has the task follow no turns any more: it is to stop.
+// end ends the turns of a task that is being stopped.
 func (t *turner) end() {
 	t.over = true
 	t.wake(false)

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// turnEvery is how often the server is told how far a task is that takes turns, and turnSeldom
-	// one that may.
+	// turnEvery is how often a task that takes turns reports to the server; turnSeldom is that of
+	// a task that may come to take turns.
 	turnEvery  = time.Second
 	turnSeldom = 2 * time.Second
-	// turnSoon is how often it is asked by one that waits for others.
+	// turnSoon is how often a task asks while it waits for others.
 	turnSoon = 50 * time.Millisecond
 )
 
-// turnLine tells the server how far a task is, and hears which turns there are. It asks one
-// question at a time.
+// turnLine reports to the server how far a task is with its turns, and receives the rotation. It
+// has one request under way at a time.
 type turnLine struct {
 	server *link.Client
 	says   chan link.TurnSays
@@ -27,18 +27,18 @@ type turnLine struct {
 
 	mu    sync.Mutex
 	state link.TurnAsk
-	why   string        // what the task did not do in time; it is told until its end
-	heard time.Time     // when the server answered last: when it was asked
-	enter time.Time     // when it was asked to which it said that the task may run
-	guard time.Duration // how long those of another turn may take to leave
+	why   string        // what the task failed to do in time; reported until its end
+	heard time.Time     // when the last answered request was sent
+	enter time.Time     // when the last request was sent whose answer let the task run
+	guard time.Duration // how long tasks of another turn may take to leave
 	turns bool
 }
 
 func newTurnLine(server *link.Client) *turnLine {
-	return &turnLine{server: server, says: make(chan link.TurnSays, 1), wake: make(chan struct{}, 1), guard: firstGuard, heard: time.Now()} // which is not away before it had time to answer
+	return &turnLine{server: server, says: make(chan link.TurnSays, 1), wake: make(chan struct{}, 1), guard: firstGuard, heard: time.Now()} // as if heard now: the server had no time to answer yet
 }
 
-// tell says how far the task is. What is news is told at once.
+// tell sets what is reported. News is sent at once.
 func (l *turnLine) tell(now link.TurnAsk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +52,7 @@ func (l *turnLine) tell(now link.TurnAsk) {
 	}
 }
 
-// give says why the task is stopped.
+// give sets why the task is stopped.
 func (l *turnLine) give(why string) {
 	l.mu.Lock()
 	l.why = why
@@ -61,16 +61,15 @@ func (l *turnLine) give(why string) {
 	l.tell(now)
 }
 
-// entered reports whether the server said, to a question asked since some moment, that the task may
-// run.
+// entered reports whether a request sent after since was answered with leave to run.
 func (l *turnLine) entered(since time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.enter.After(since)
 }
 
-// silent reports whether the server is away, and those of the turn that ended at some moment must
-// be still by now, going by the clock. So much of a turn is waited for that at most.
+// silent reports whether the server is away and the tasks of the turn that ended at since must be
+// suspended by now, going by the clock. most bounds how much of a turn is spent on waiting.
 func (l *turnLine) silent(since time.Time, most time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,8 +97,8 @@ func (l *turnLine) run(ctx context.Context) {
 	}
 }
 
-// refused waits where this pod asks too often. The server that says so is not away: nothing is done
-// without it.
+// refused waits where this pod asks too often. A server that says so is not away, so the task
+// must not go by the clock.
 func (l *turnLine) refused(ctx context.Context, asked time.Time) {
 	l.mu.Lock()
 	l.heard = asked
@@ -128,7 +127,7 @@ func (l *turnLine) hear(ctx context.Context, says link.TurnSays, asked time.Time
 	}
 }
 
-// pause waits until there is something to be told or asked.
+// pause waits until there is something to report or to ask.
 func (l *turnLine) pause(ctx context.Context, wants bool) {
 	l.mu.Lock()
 	every := turnSeldom
@@ -142,12 +141,12 @@ func (l *turnLine) pause(ctx context.Context, wants bool) {
 	select {
 	case <-ctx.Done():
 	case <-l.wake:
-		time.Sleep(freezePause) // however often its state changes
+		time.Sleep(freezePause) // even if its state changes often
 	case <-time.After(every):
 	}
 }
 
-// last tells, for some seconds, why a task was stopped.
+// last reports, for some seconds, why a task was stopped.
 func (l *turnLine) last() {
 	l.mu.Lock()
 	ask := l.state

@@ -12,9 +12,9 @@ import (
 // checkpointDir is where a task saves its work.
 const checkpointDir = "/comb/checkpoint"
 
-// mountClaims gives a pod the storages of its job, and the folder of its checkpoints: each claim is
-// one volume, and of it a task sees only the folder that is its own. Kubernetes makes missing
-// folders, with the rights of the claim's root, and follows no link out of it.
+// mountClaims gives a pod the storages of its job, and the folder of its checkpoints. Each claim
+// is one volume, of which the task sees only its own folder. Kubernetes makes missing folders,
+// with the rights of the claim's root, and follows no link out of the claim.
 func (m *Maker) mountClaims(pod *corev1.Pod, t Task) error {
 	volumes := map[string]string{}
 	mount := func(claim, folder, at string, readOnly bool) {

@@ -23,30 +23,31 @@ const (
 	progressFile = workDir + "/.comb-progress"
 	membersFile  = workDir + "/.comb-members.json"
 	suspendFile  = workDir + "/.comb-suspended"
-	// programMB is what of a pod's disk is for this program.
+	// programMB is the part of a pod's disk that is for this program.
 	programMB = 128
 )
 
 // Line is how pods reach the server.
 type Line struct {
-	Image string // of Comb, that pods take this program from
+	Image string // of Comb: pods take this program from it
 	URL   string
 	Pin   string // of the server's certificate
 	Limit int64  // of a job's code, in bytes
 }
 
-// LineToken is what a pod of a name shows when it speaks to the server. Nothing else makes it.
+// LineToken is the token of the pod of a name, with which it speaks to the server. Only this
+// cluster can make it.
 func (m *Maker) LineToken(pod string) string {
 	mac := hmac.New(sha256.New, m.Key)
 	fmt.Fprintf(mac, "line\n%s\n%s", m.Cluster, pod)
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// attend makes this program process 1 of a pod, and what ran there its task.
+// attend makes this program process 1 of a pod, and the former command its task.
 func (m *Maker) attend(pod *corev1.Pod, t Task, role *model.Role) {
 	showSecret(pod, tokenKey, tokenDir)
 	no := false
-	pod.Spec.ShareProcessNamespace = &no // process 1 hands on signals, and reaps
+	pod.Spec.ShareProcessNamespace = &no // process 1 forwards signals, and reaps
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "program", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	first := &pod.Spec.Containers[0]
 	o := podinit.Order{URL: t.Line.URL, Pin: t.Line.Pin, Pod: pod.Name, Code: t.Start.Job.Upload, Dir: workDir, Limit: t.Line.Limit, From: t.runsIn(role), Progress: progressFile, Meets: len(t.Start.Tasks) > 1}
@@ -55,12 +56,12 @@ func (m *Maker) attend(pod *corev1.Pod, t Task, role *model.Role) {
 	}
 	o.Turns = turnsOf(t)
 	if last := len(first.Command) - 1; !strings.HasPrefix(first.Command[last], scriptDir+"/") {
-		first.Command[last] += "\n\nexit $$?" // the shell stays: else it becomes its last program, and a stop finds another tree
+		first.Command[last] += "\n\nexit $$?" // the shell stays: else its last program replaces it, and a stop finds another tree
 	}
 	first.Command = append([]string{layDir + "/comb", "attend", plain(o.Text())}, first.Command...)
 	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "program", MountPath: layDir, ReadOnly: true})
 	if first.WorkingDir != "" {
-		first.WorkingDir = workDir // where this program goes from there the order says
+		first.WorkingDir = workDir // where the task starts, Order.From says
 	}
 	first.Resources = roomFor(first.Resources)
 	pod.Spec.InitContainers = []corev1.Container{{
@@ -70,7 +71,7 @@ func (m *Maker) attend(pod *corev1.Pod, t Task, role *model.Role) {
 	}}
 }
 
-// turnsOf says how a task takes turns with others; nil is that its job does not let it.
+// turnsOf says how a task takes turns with others; nil when its job cannot be suspended.
 func turnsOf(t Task) *podinit.Turns {
 	job := t.Start.Job
 	if !job.Hints.Suspendable {
@@ -86,7 +87,7 @@ func turnsOf(t Task) *podinit.Turns {
 	return turns
 }
 
-// runsIn is the working directory of a task: one that is no path from / is a folder of its code.
+// runsIn is the working directory of a task: a relative one is a folder of its code.
 func (t *Task) runsIn(role *model.Role) string {
 	if dir := role.Launch.WorkDir; dir == "" || path.IsAbs(dir) {
 		return dir
@@ -94,7 +95,7 @@ func (t *Task) runsIn(role *model.Role) string {
 	return path.Join(workDir, role.Launch.WorkDir)
 }
 
-// roomFor adds this program to what a task may write.
+// roomFor adds this program's size to what a task may write.
 func roomFor(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	for _, list := range []corev1.ResourceList{r.Limits, r.Requests} {
 		if disk := list[corev1.ResourceEphemeralStorage]; !disk.IsZero() {
@@ -118,7 +119,7 @@ func withoutDevices(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Limits: only(r.Limits), Requests: only(r.Requests)}
 }
 
-// lineVariables say where a task finds its code, and where it tells its progress.
+// lineVariables say where a task finds its code, and where it reports its progress.
 func lineVariables(t Task) (env []model.EnvVar) {
 	if t.Line == nil {
 		return nil

@@ -10,31 +10,31 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Phase is how far a task is.
+// Phase is how far a pod is.
 type Phase uint8
 
-// A pod waits, runs, or its end is proven.
+// A pod waits, runs, or has provably ended.
 const (
 	Waits Phase = iota
 	Runs
 	Ended
 )
 
-// State is what a pod says of its task.
+// State is what a pod tells of its task.
 type State struct {
 	Phase Phase
 	Ran   bool   // its program has been started
 	Host  string // its address, where it has one
 	Exit  model.Exit
-	// Refused is why a pod that has ended never ran; "" is that it did, or was asked to end.
+	// Refused says why a pod that has ended never ran; "" when it ran, or was asked to end.
 	Refused string
-	// Why says what a pod that waits is waiting for, where that is not what pods always do; Job is
-	// that its job is to blame. Fetch is that its image does not come.
+	// Why says what a waiting pod waits for, where that is unusual. Job says that its job is to
+	// blame, Fetch that its image does not come.
 	Why        string
 	Job, Fetch bool
 }
 
-// Look reads a pod. asked is that Comb has told it to end.
+// Look reads a pod. asked says that Comb has told it to end.
 func Look(pod *corev1.Pod, asked bool) State {
 	s := State{Host: pod.Status.PodIP}
 	for _, c := range pod.Status.Conditions {
@@ -122,7 +122,7 @@ func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) model.Exit 
 		e.At = model.Time(t.FinishedAt.UnixMicro())
 	}
 	if e.Signal == 0 && e.Code > 128 && e.Code <= 128+64 {
-		e.Signal = e.Code - 128 // runtimes say it by the code alone
+		e.Signal = e.Code - 128 // runtimes tell the signal by the code alone
 	}
 	switch {
 	case t.Reason == "OOMKilled":
@@ -142,8 +142,8 @@ func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) model.Exit 
 	return e
 }
 
-// noProgram is how runc, and crun, name a program that they cannot start; lacking is what a node
-// may lack then, and ofRuntime a program of the node's own.
+// noProgram matches how runc and crun name a program that they cannot start. lacking matches what
+// a node may lack then, ofRuntime a program of the node's own.
 var (
 	noProgram = regexp.MustCompile("exec: \"([^\"]*)\": |executable file `([^`]*)`")
 	lacking   = regexp.MustCompile(`(?i)resource temporarily unavailable|cannot allocate memory|too many open files|` +
@@ -151,8 +151,8 @@ var (
 	ofRuntime = regexp.MustCompile(`(^|/)(nvidia-|containerd|runc|crun|conmon)`)
 )
 
-// ownFault says what is wrong with a task that no node could start, and what to do; "" is that it
-// may be its node.
+// ownFault says what is wrong with a task that no node could start, and what to do about it; ""
+// when its node may be to blame.
 func ownFault(message string) string {
 	switch {
 	case strings.Contains(message, "chdir to cwd"): // as runc says it
@@ -168,12 +168,12 @@ func ownFault(message string) string {
 	return ""
 }
 
-// overuse are how kubelets say that a pod has written more than it may itself: all of it, a
-// container of it, or a volume.
+// overuse matches how kubelets say that a pod, a container of it or a volume has written more
+// than it may.
 var overuse = regexp.MustCompile(`^(Pod ephemeral local storage usage exceeds the total limit of containers |Container \S+ exceeded its local ephemeral storage limit |Usage of EmptyDir volume \S+ exceeds the limit )`)
 
-// evicted says of a task that its kubelet ended why: it has written more than it may, which is its
-// own fault however it took its end, or anything else, which is its node's.
+// evicted sets why a task ended that its kubelet evicted. It may have written more than it may:
+// then that is its own fault, however it exited. Anything else is its node's fault.
 func evicted(e *model.Exit, message string) {
 	message = strings.TrimSpace(message)
 	if !overuse.MatchString(message) {

@@ -1,5 +1,5 @@
-// Package pods says what a task is as a pod, and what a pod says of its task. It asks nothing of an
-// API server.
+// Package pods makes a task's pod, and reads from a pod what became of its task. It asks nothing
+// of an API server.
 package pods
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
-// What is on each pod. Labels and annotations are for people and selectors: nothing is decided by
+// What is on each pod. Labels and annotations are for people and selectors; nothing is decided by
 // them.
 const (
 	ClusterLabel = "comb.dev/cluster" // which Comb made it
@@ -31,21 +31,21 @@ const (
 	VCLabel      = "comb.dev/virtual-cluster"
 	TaskLabel    = "comb.dev/task"
 	sealNote     = "comb.dev/seal"
-	// Finalizer keeps a pod until its end is known, and its log read: also one that is deleted by
-	// force.
+	// Finalizer keeps a pod, even one deleted by force, until its end is known and its log is
+	// read.
 	Finalizer = "comb.dev/until-its-end-is-known"
 )
 
 const (
-	// Container is the name of the only one.
+	// Container is the name of the container of the task.
 	Container = "task"
 
 	workDir   = "/comb/work"
 	scriptDir = "/comb/script"
 	scriptKey = "script"
-	user      = 1000 // tasks run as this user and group, where their user has no number
+	user      = 1000 // the user and group of tasks whose user has no number
 	firstPort = 20000
-	// DefaultGrace is what a job without a grace has.
+	// DefaultGrace is the grace of a job that sets none.
 	DefaultGrace = 30 * time.Second
 )
 
@@ -56,19 +56,19 @@ type Maker struct {
 	Space   string // the server's own namespace
 }
 
-// Name is the name of a task's pod: of this cluster, job, attempt and task alone.
+// Name is the name of a task's pod. It is unique to this cluster, job, attempt and task.
 func (m *Maker) Name(at model.AttemptID, task int32) string {
 	return fmt.Sprintf("comb-%s-%d-%d-%d-%d", m.short(), int64(at.Job), at.Gang, at.N, task)
 }
 
-// DevicesName is the name of what belongs to some devices of a node, whichever tasks have them: of
-// this cluster and these devices alone.
+// DevicesName is the name of what belongs to some devices of a node, whichever tasks have them.
+// It is unique to this cluster and these devices.
 func (m *Maker) DevicesName(node, driver string, devices []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{node, driver}, devices...), "\n")))
 	return "comb-" + m.short() + "-at-" + hex.EncodeToString(sum[:8])
 }
 
-// short is so much of the cluster's name that two of them do not meet in one namespace.
+// short is a short form of the cluster's name that keeps two clusters apart in one namespace.
 func (m *Maker) short() string {
 	sum := sha256.Sum256([]byte(m.Cluster))
 	return hex.EncodeToString(sum[:4])
@@ -96,9 +96,9 @@ func (m *Maker) Parse(name string) (at model.AttemptID, task int32, ok bool) {
 	return at, task, m.Name(at, task) == name
 }
 
-// seal is what only this cluster can put on a pod of that name, node and namespace. It is asked for
-// where a pod stands there that no record tells of: its maker was killed in between. It says
-// nothing of the namespace where that is the server's own, as it did when there was no other.
+// seal proves that this cluster made a pod of that name, on that node and in that namespace. It
+// is needed where a pod has no record, since its maker was killed in between. The server's own
+// namespace is left out of it, as in versions that had no other.
 func (m *Maker) seal(name, node, space string) string {
 	mac := hmac.New(sha256.New, m.Key)
 	fmt.Fprintf(mac, "%s\n%s\n%s", m.Cluster, name, node)
@@ -108,7 +108,7 @@ func (m *Maker) seal(name, node, space string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// Sealed reports whether this cluster made a pod, there where it is.
+// Sealed reports whether this cluster made a pod, in its namespace and on its node.
 func (m *Maker) Sealed(pod *corev1.Pod) bool {
 	return hmac.Equal([]byte(pod.Annotations[sealNote]), []byte(m.seal(pod.Name, NodeOf(pod), pod.Namespace)))
 }
@@ -129,34 +129,35 @@ func NodeOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// Task is one task that is to become a pod.
+// Task is one task to be made a pod.
 type Task struct {
 	Attempt  model.AttemptID
 	Start    *model.Start
 	Task     *model.TaskStart
 	Space    string            // the namespace
 	Secrets  map[string]string // of the job, by path
-	Resource string            // what the node's device plugin calls what it gives a task; "" is that none does
-	Claims   []string          // by which its GPUs are given, one by one
-	Offers   []string          // what the node's device plugins offer: its taints of these names keep no pod of Comb's away
-	Network  string            // what the device plugin of networks with RDMA calls a device, where the task may have one; "" is that it may not
-	// Storages are those that the job names. Work is the claim in which checkpoints are kept; "" is
-	// that there is none.
+	Resource string            // the resource of the node's device plugin that the task gets; "": none
+	Claims   []string          // the claims that give its GPUs
+	Offers   []string          // the resources of the node's device plugins: taints of these names keep no pod of Comb's away
+	Network  string            // the resource of the device plugin for RDMA networks, where the task may have a device; else ""
+	// Storages are those that the job names. Work is the claim that keeps checkpoints; "": there
+	// is none.
 	Storages []model.Storage
 	Work     string
-	DiskMB   int64 // what it may write where it asks for nothing; 0 is any amount
-	MostMB   int64 // what it may ask for; 0 is any amount
-	UID, GID int64 // of its user; 0 is those of all tasks
-	Line     *Line // nil is that process 1 of the pod is the task's shell, and nothing goes from the pod to the server
+	DiskMB   int64 // what it may write where it asks for nothing; 0 is no limit
+	MostMB   int64 // the most that it may ask for; 0 is no limit
+	UID, GID int64 // of its user; 0: those of all tasks
+	Line     *Line // nil: process 1 of the pod is the task's shell, and the pod reports nothing
 }
 
-// CannotError says why a task cannot be a pod, in words for its user. It is the job's own fault.
+// CannotError says, in words for its user, why a task cannot be a pod. The job itself is at
+// fault.
 type CannotError struct{ Why string }
 
 // Error implements error.
 func (e *CannotError) Error() string { return e.Why }
 
-// beginsIn is where a task's container begins; "" is the WORKDIR of its image.
+// beginsIn is the directory in which a task's container starts; "" is the WORKDIR of its image.
 func (t *Task) beginsIn(role *model.Role) string {
 	if role.Launch.WorkDir == "" && t.Start.Job.Upload != "" {
 		return workDir
@@ -164,11 +165,11 @@ func (t *Task) beginsIn(role *model.Role) string {
 	return role.Launch.WorkDir
 }
 
-// inOwnFolder, in front of a script, has a task begin in its own folder where its image says no
-// WORKDIR, and the container in the root.
+// inOwnFolder, in front of a script, starts the task in its own folder where its image has no
+// WORKDIR, and the container would start in the root.
 const inOwnFolder = `[ "$PWD" != / ] || cd ` + workDir + "; "
 
-// Beside is a command that is run beside a pod's task, so that it begins where the task begins.
+// Beside is a command that runs beside a pod's task, made to start in the task's directory.
 func Beside(pod *corev1.Pod, argv []string) []string {
 	if len(pod.Spec.Containers) == 0 || pod.Spec.Containers[0].WorkingDir != "" {
 		return argv
@@ -176,11 +177,12 @@ func Beside(pod *corev1.Pod, argv []string) []string {
 	return append([]string{"/bin/sh", "-c", inOwnFolder + `exec "$@"`, "sh"}, argv...)
 }
 
-// longest is the longest script that a command may be; a longer one is a file.
+// longest is the longest script that is passed as a command, in bytes; a longer one becomes a
+// file.
 const longest = 100_000
 
-// Make returns the pod of a task, and the secrets that must be there before it. A *CannotError says
-// what of it a pod cannot have.
+// Make returns the pod of a task, and the secrets that must be there before it. A *CannotError
+// says what the job asks for that a pod cannot have.
 func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	job := t.Start.Job
 	role := &job.Roles[t.Task.Role]
@@ -198,7 +200,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	}
 	name, node := m.Name(t.Attempt, t.Task.Task), string(t.Task.Place.Node)
 	no, yes, seconds, once := false, true, graceSeconds(job.Grace), corev1.FSGroupChangeOnRootMismatch
-	uid, gid, shared := cmp.Or(t.UID, user), cmp.Or(t.GID, user), int64(user) // a new fsGroup takes a look at all files
+	uid, gid, shared := cmp.Or(t.UID, user), cmp.Or(t.GID, user), int64(user) // a new fsGroup makes the kubelet walk all files
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
@@ -214,7 +216,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 			TerminationGracePeriodSeconds: &seconds,
 			AutomountServiceAccountToken:  &no,
 			EnableServiceLinks:            &no,
-			ShareProcessNamespace:         &yes, // so that a task is no process 1, which is deaf to SIGTERM, and what it leaves is reaped
+			ShareProcessNamespace:         &yes, // so that a task is not process 1, which ignores SIGTERM, and what it leaves is reaped
 			Hostname:                      name,
 			Subdomain:                     m.service(),
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid, RunAsGroup: &gid,
@@ -263,13 +265,13 @@ func asImage(c corev1.Container, role *model.Role) corev1.Container {
 	return c
 }
 
-// hidden is what of a task is in no pod.
+// hidden is what must not stand in a pod's spec.
 type hidden struct {
 	script string
-	own    bool // the script
+	own    bool // the script goes into a secret
 }
 
-// hidden puts what others must not read into a secret of the pod, if there is anything.
+// hidden puts into a secret of the pod what others must not read, if there is anything.
 func (m *Maker) hidden(pod *corev1.Pod, t Task, role *model.Role, h hidden) (list []*corev1.Secret) {
 	data := map[string][]byte{}
 	first := &pod.Spec.Containers[0]
@@ -288,7 +290,7 @@ func (m *Maker) hidden(pod *corev1.Pod, t Task, role *model.Role, h hidden) (lis
 	return list
 }
 
-// showSecret lets a pod's task read one key of the pod's secret, in a folder.
+// showSecret lets a pod's task read one key of the pod's secret, as a file in a folder.
 func showSecret(pod *corev1.Pod, key, folder string) {
 	mode := int32(0o440)
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: key, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: pod.Name, DefaultMode: &mode,
@@ -297,8 +299,8 @@ func showSecret(pod *corev1.Pod, key, folder string) {
 	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: key, MountPath: folder, ReadOnly: true})
 }
 
-// shareMemory gives a pod a /dev/shm of so many MiB, which count as its memory; 0 is as much as the
-// kubelet allows, which is no more than the node has for pods.
+// shareMemory gives a pod a /dev/shm of some MiB, which count as its memory. 0 is as much as the
+// kubelet allows: no more than the node has for pods.
 func shareMemory(pod *corev1.Pod, mb int64) {
 	var size *resource.Quantity
 	if mb > 0 {
@@ -314,7 +316,7 @@ func (m *Maker) secret(name string, data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{ClusterLabel: m.short()}}, Immutable: &yes, Data: data}
 }
 
-// pullSecret is what the registry of an image is asked with; nil where the job says nothing.
+// pullSecret holds the credentials for the registry of an image; nil where the job has none.
 func (m *Maker) pullSecret(pod, image string, secrets map[string]string) (*corev1.Secret, error) {
 	login, err := jobspec.LoginOf(secrets, image)
 	if err != nil || login == nil {
@@ -337,10 +339,10 @@ func (m *Maker) pullSecret(pod, image string, secrets map[string]string) (*corev
 	return s, nil
 }
 
-// plain keeps Kubernetes from reading a text: there "$(NAME)" is a variable, and "$$" one "$".
+// plain escapes a text for Kubernetes, which expands "$(NAME)" as a variable and "$$" as one "$".
 func plain(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
-// possible says what of a job a pod cannot have yet.
+// possible says what a job asks for that a pod cannot have yet.
 func possible(t Task, role *model.Role) error {
 	job := t.Start.Job
 	switch {
@@ -361,17 +363,17 @@ func possible(t Task, role *model.Role) error {
 	return nil
 }
 
-// onNode binds a pod to a node. kube-scheduler binds it, so that taints, volumes and resources are
-// looked at.
+// onNode makes kube-scheduler bind a pod to a node, so that taints, volumes and resources are
+// checked.
 func onNode(node string) *corev1.NodeAffinity {
 	return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
 	}}}}
 }
 
-// tolerations keep Kubernetes from deleting pods of a node of which nothing is heard, since Comb
-// decides what becomes of them; and let them on nodes that a taint with the name of what their
-// device plugins offer keeps free of pods that ask for nothing of it.
+// tolerations keep Kubernetes from evicting pods of a node that is unreachable or not ready,
+// since Comb decides what becomes of them. They also let pods on nodes that are tainted for the
+// devices that they offer.
 func tolerations(resources ...string) []corev1.Toleration {
 	list := []corev1.Toleration{
 		{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
@@ -388,11 +390,11 @@ func tolerations(resources ...string) []corev1.Toleration {
 	return list
 }
 
-// Resources are what device plugins call whole GPUs.
+// Resources are the names by which device plugins offer whole GPUs.
 var Resources = []string{"nvidia.com/gpu", "amd.com/gpu", "google.com/tpu"}
 
-// taintsOf are the taints that keep nodes with such devices free of pods without: of their name,
-// and of their maker's for whole GPUs.
+// taintsOf are the taints that keep nodes with such devices free of pods without: those of the
+// resource's own name, and those of its maker's whole GPUs.
 func taintsOf(resource string) (keys []string) {
 	if resource != "" {
 		keys = append(keys, resource)
@@ -406,15 +408,15 @@ func taintsOf(resource string) (keys []string) {
 	return keys
 }
 
-// Tolerates reports whether pods go on a node with a taint; resources are what its device plugins
-// call what they give.
+// Tolerates reports whether pods go on a node with a taint. resources are those of its device
+// plugins.
 func Tolerates(t *corev1.Taint, resources ...string) bool {
 	return slices.ContainsFunc(tolerations(resources...), func(o corev1.Toleration) bool {
 		return o.Key == t.Key && (o.Effect == "" || o.Effect == t.Effect)
 	})
 }
 
-// limits are what a task may take, and what is set aside for it: the same, but for the disk of one
+// limits are the limits and requests of a task. They are equal, except for the disk of a task
 // that asks for none.
 func limits(role *model.Role, t Task) corev1.ResourceRequirements {
 	list := corev1.ResourceList{}
@@ -443,8 +445,8 @@ func limits(role *model.Role, t Task) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Limits: list, Requests: asked}
 }
 
-// beside reports whether a task starts on the leaves of others. What is set aside for these is set
-// aside for it, too.
+// beside reports whether a task starts on leaves that others hold. What is set aside for these
+// serves it too.
 func (t *Task) beside() bool {
 	r := t.Start.Rotation
 	return r != nil && (len(r.Turns) > 1 || len(r.Turns) == 1 && len(r.Turns[0]) > 1)
@@ -453,7 +455,7 @@ func (t *Task) beside() bool {
 // counted reports whether a device plugin gives a task its GPUs, by their number.
 func (t *Task) counted() bool { return t.Resource != "" && len(t.Claims) == 0 }
 
-// useClaims gives a pod's task what claims have.
+// useClaims gives a pod's task the devices of some claims.
 func useClaims(pod *corev1.Pod, claims []string) {
 	first := &pod.Spec.Containers[0]
 	for i, name := range claims {
@@ -480,7 +482,7 @@ func devices(t Task) (list []int32) {
 	return list
 }
 
-// environment is a task's: what the job asks for, and over it what the platform says.
+// environment is a task's environment: what the job sets, and over it what the platform sets.
 func (m *Maker) environment(t Task, role *model.Role) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	at := map[string]int{}
@@ -520,8 +522,8 @@ func (m *Maker) environment(t Task, role *model.Role) []corev1.EnvVar {
 	return env
 }
 
-// deviceVariables say to container runtimes which devices a container gets: Comb and device plugins
-// say it, and no job.
+// deviceVariables tell container runtimes which devices a container gets. Only Comb and device
+// plugins may set them, and no job.
 var deviceVariables = map[string]bool{"NVIDIA_VISIBLE_DEVICES": true, "AMD_VISIBLE_DEVICES": true, "HABANA_VISIBLE_DEVICES": true, "ASCEND_VISIBLE_DEVICES": true, "MTHREADS_VISIBLE_DEVICES": true, "NVIDIA_IMEX_CHANNELS": true}
 
 // own are the platform's variables.
@@ -541,8 +543,8 @@ func (m *Maker) own(t Task) []model.EnvVar {
 	env = append(env, claimVariables(t)...)
 	env = append(env, lineVariables(t)...)
 	switch {
-	case t.counted() && indices != "": // the device plugin says which
-	case indices == "" || t.Task.SKU.Device != cell.NVIDIA || len(t.Claims) > 0: // what is claimed comes otherwise, and nothing else is to come
+	case t.counted() && indices != "": // the device plugin sets it
+	case indices == "" || t.Task.SKU.Device != cell.NVIDIA || len(t.Claims) > 0: // claimed devices come in another way, and no others may come
 		env = append(env, model.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: "void"})
 	default:
 		env = append(env, model.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: indices})
@@ -553,8 +555,8 @@ func (m *Maker) own(t Task) []model.EnvVar {
 	return env
 }
 
-// host is the name at which a task of the same gang is reached; a task reaches itself without any
-// name.
+// host is the name at which a task of the same gang is reached. The only task of a gang reaches
+// itself at 127.0.0.1.
 func (m *Maker) host(t Task, task int32) string {
 	if task == t.Task.Task && len(t.Start.Tasks) == 1 {
 		return "127.0.0.1"
@@ -562,13 +564,14 @@ func (m *Maker) host(t Task, task int32) string {
 	return m.Host(t.Attempt, task)
 }
 
-// Host is the name of a task's pod in the cluster's DNS, as pods of its namespace ask for it.
+// Host is the DNS name of a task's pod, within its namespace.
 func (m *Maker) Host(at model.AttemptID, task int32) string {
 	return m.Name(at, task) + "." + m.service()
 }
 
-// portsOf are the ports of a label of a task. Each pod has an address of its own, so each task of
-// a role has the same: first those that the role asks for, then those that each task has beside.
+// portsOf are the ports of a label of a task. Each pod has an address of its own, so all tasks of
+// a role have the same ones: first those that the role asks for, then those that each task has
+// beside.
 func portsOf(job *model.Job, task int32, label string) (list []int32) {
 	for i := range job.Roles {
 		r := &job.Roles[i]
@@ -596,7 +599,7 @@ func portsOf(job *model.Job, task int32, label string) (list []int32) {
 	return nil
 }
 
-// Ports are those of a task, by label; none is nil.
+// Ports are the ports of a task, by label; nil when it has none.
 func Ports(job *model.Job, ts *model.TaskStart) map[string][]int32 {
 	var out map[string][]int32
 	for _, p := range job.Roles[ts.Role].Launch.Ports {
@@ -615,7 +618,7 @@ func graceSeconds(d model.Duration) int64 {
 	return int64((d + model.Second - 1) / model.Second)
 }
 
-// labelOf makes a label's value of a text: what may not be in one becomes "-".
+// labelOf makes a label's value of a text: characters that a label cannot hold become "-".
 func labelOf(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {

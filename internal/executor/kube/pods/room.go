@@ -5,9 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Room is what is to be set aside for a pod's task that started on the leaves of others, once these
-// are gone; nil where its own is set aside already. It is its limits but for a MiB: with all of
-// them the pod would be of another class, and Kubernetes lets none change that.
+// Room is what must be reserved for a pod that started on leaves of others, once these are gone.
+// It is nil where the pod has its own requests already. It is the limits less a MiB: with all of
+// them the pod would be of another QoS class, which Kubernetes lets no pod change to.
 func Room(pod *corev1.Pod) corev1.ResourceList {
 	own := Own(pod)
 	if own == nil {
@@ -32,8 +32,8 @@ func Room(pod *corev1.Pod) corev1.ResourceList {
 	return list
 }
 
-// Own is the task's container of a pod; nil is that there is none. Others may stand before it: a
-// mesh puts its own where it likes.
+// Own is the task's container of a pod; nil when there is none. Others may stand before it, since
+// a service mesh puts its own where it likes.
 func Own(pod *corev1.Pod) *corev1.Container {
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; c.Name == Container {
