@@ -25,7 +25,7 @@ func (e *Executor) Abilities(engine.Leaves) ([]model.Ability, string) {
 	return can, ""
 }
 
-// suspends looks once, when it is first asked.
+// suspends tests once, when first asked, whether tasks can be suspended here.
 func (e *Executor) suspends() bool {
 	e.suspendOnce.Do(func() {
 		e.canSuspend = !e.o.NoSuspend && (slices.ContainsFunc(e.parents, freezes) || e.stopsProcess())
@@ -47,7 +47,7 @@ func freezes(p cgroup.Parent) bool {
 		os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("0"), 0) == nil
 }
 
-// stopsProcess tries SIGSTOP on a process of our own: some sandboxes do not know it.
+// stopsProcess tries SIGSTOP on a child process: some sandboxes do not support it.
 func (e *Executor) stopsProcess() bool {
 	cmd := exec.Command(e.shell, "-c", "exec sleep 60")
 	if cmd.Start() != nil {

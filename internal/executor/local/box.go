@@ -22,31 +22,31 @@ import (
 
 // boxed says that a task runs in a container, and how.
 type boxed struct {
-	Engine string   `json:"engine"`            // its address
+	Engine string   `json:"engine"`            // the engine's address
 	Keeper int      `json:"keeper"`            // the user of process 1, which owns the task's folder
 	Image  string   `json:"image"`             // as the job names it
-	CPU    string   `json:"cpu"`               // that the image is for; "" is not known
+	CPU    string   `json:"cpu"`               // the architecture that the image is for; "": unknown
 	User   string   `json:"user"`              // the image's, as which the task runs
-	OwnDir bool     `json:"own_dir,omitempty"` // the task begins in the WORKDIR of its image
-	Runs   []string `json:"runs,omitempty"`    // the image's own program, in the place of commands
-	Gang   []int32  `json:"gang"`              // the tasks that it meets, itself as well; empty: none
-	// Own are the limits of each process that its role asks for itself.
+	OwnDir bool     `json:"own_dir,omitempty"` // the task starts in the WORKDIR of its image
+	Runs   []string `json:"runs,omitempty"`    // the image's own program, where the role has no commands
+	Gang   []int32  `json:"gang"`              // the tasks whose addresses it waits for, itself included; empty: none
+	// Own are the limits of each process that the role itself sets.
 	Own   cell.TaskLimits  `json:"own,omitzero"`
 	Disk  docker.DiskLimit `json:"disk"`
-	Turns string           `json:"turns"` // the folder of the turns to start
+	Turns string           `json:"turns"` // the folder of docker.Turn, which bounds starts at the same time
 	Box   docker.Box       `json:"box"`
 }
 
-// The files of a task in a container, beside those of every task. Its own folder is
-// process 1's alone; what the task may write is in the shared folder below it.
+// Files of a task in a container, besides those of every task. Only process 1 may use the task's
+// own folder; what the task may write is in the shared folder below it.
 const (
-	careFile   = "caretaker"   // locked by the supervisor that cares for it
-	boxFile    = "box.json"    // supervisor: process 1, as this machine numbers it
+	careFile   = "caretaker"   // locked by the supervisor in charge
+	boxFile    = "box.json"    // supervisor: process 1, by its number on this machine
 	insideFile = "inside.json" // process 1: how the task ended
 	runsFile   = "runs.json"   // process 1: the task was started
-	sharedDir  = "shared"      // of supervisor and task: progress, and that it is suspended
+	sharedDir  = "shared"      // of supervisor and task: progress, and the acknowledgement of a suspension
 
-	sharedMembers = "members" // of a job: its members, as containers see them
+	sharedMembers = "members" // of a job: its running tasks, as containers see them
 	gangDir       = "gang"    // of an attempt: the addresses of its tasks
 )
 
@@ -54,37 +54,38 @@ const (
 const (
 	insideTop        = "/comb"
 	insideProgram    = insideTop + "/bin/comb"   // this program, read-only
-	insideLibraries  = insideTop + "/lib"        // what that is started with, read-only; only where it needs libraries
-	insidePrivate    = insideTop + "/private"    // the task's folder, out of the task's reach
-	insideLocks      = insideTop + "/locks"      // of all devices, out of the task's reach
+	insideLibraries  = insideTop + "/lib"        // the libraries that comb is started with, read-only; absent where it needs none
+	insidePrivate    = insideTop + "/private"    // the task's folder, which the task cannot reach
+	insideLocks      = insideTop + "/locks"      // the locks of all devices, which the task cannot reach
 	insideShared     = insideTop + "/shared"     // sharedDir
 	insideWork       = insideTop + "/work"       // the task's own directory
 	insideCheckpoint = insideTop + "/checkpoint" // the job's
-	insideGang       = insideTop + "/gang"       // where the gang's process 1s meet, out of the task's reach
+	insideGang       = insideTop + "/gang"       // where the gang's process 1s exchange addresses, which the task cannot reach
 	insideMembers    = insideTop + "/members"    // sharedMembers, read-only
 	insideCode       = insideTop + "/code.tar"   // the job's upload, read-only
 )
 
 // caretaker is the supervisor of a task in a container. Process 1 in there does what the
-// supervisor of a process does; this one starts the container, knows when it is dead, ends it
-// when it does not end in time, and says all that to the server. When it dies another one goes on.
+// supervisor of a process does. The caretaker starts the container, notices when it is dead,
+// kills it when it does not end in time, and tells the server. When it dies another caretaker
+// takes over.
 type caretaker struct {
 	*supervisor
 	engine *docker.Engine
 	first  bool       // nothing was started before
 	one    process.ID // process 1
-	kill   string     // why it was killed; "" is not by this one
-	until  time.Time  // when it is killed; zero is never
+	kill   string     // why it was killed; "": not by this caretaker
+	until  time.Time  // when it is to be killed; zero is never
 }
 
-// startPause is at most between two looks whether the task runs: its gang counts as starting until
-// then.
+// startPause bounds the time between looks whether the task runs: until then its gang counts as
+// starting.
 const startPause = 200 * time.Millisecond
 
-// overdue is how long process 1 may take, behind a task's grace, to record the end.
+// overdue is how long process 1 may take, after a task's grace, to record the end.
 const overdue = 10 * time.Second
 
-// care cares for a task to its end.
+// care takes a task to its end.
 func (c *caretaker) care() int {
 	lock, err := os.OpenFile(filepath.Join(c.dir, careFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err == nil {
@@ -95,7 +96,7 @@ func (c *caretaker) care() int {
 	}
 	defer lock.Close()
 	var script *private
-	runs := safefile.Read(c.dir, boxFile, &c.one) == nil // it was started, whatever became of the claim
+	runs := safefile.Read(c.dir, boxFile, &c.one) == nil // its container was started, whatever became of the claim
 	if _, err := os.Lstat(filepath.Join(c.dir, claimFile)); err != nil && !runs {
 		if script, err = readPrivate(os.Stdin); err != nil {
 			c.note("%v", err)
@@ -113,7 +114,7 @@ func (c *caretaker) care() int {
 	return c.conclude(c.watch())
 }
 
-// claim takes the start, or takes over from a supervisor that is dead; the lock is held.
+// claim claims the start, or takes over from a dead supervisor; the lock is held.
 func (c *caretaker) claim() int {
 	me := claim{Boot: c.spec.Boot, Supervisor: process.Of(os.Getpid())}
 	mine, err := writeClaim(c.dir, me)
@@ -127,9 +128,9 @@ func (c *caretaker) claim() int {
 	var before claim
 	err = safefile.Read(c.dir, claimFile, &before)
 	if p := before.Supervisor; err == nil && (p.PID == 0 || p.PID > 0 && p.Alive()) {
-		return exitNotMine // the server took it, so that nothing starts, or another one is at work
+		return exitNotMine // the server took it, so nothing may start; or another caretaker is at work
 	}
-	if err != nil { // whose it was is dead, as the lock was free; the engine knows what was started
+	if err != nil { // its owner is dead, since the lock was free; the engine knows what was started
 		c.note("take over with a claim that cannot be read: %v", err)
 	}
 	if err := safefile.Write(c.dir, claimFile, me); err != nil {
@@ -139,8 +140,8 @@ func (c *caretaker) claim() int {
 	return exitDone
 }
 
-// begin starts the container, or finds the one that was started. What it returns is the
-// end where there is nothing to wait for.
+// begin starts the container, or finds the one that was started. It returns the end where there
+// is nothing to wait for.
 func (c *caretaker) begin(script *private) *outcome {
 	for said := ""; ; time.Sleep(time.Second) {
 		var err error
@@ -163,7 +164,7 @@ func (c *caretaker) begin(script *private) *outcome {
 	return c.find()
 }
 
-// start makes the container and starts it, when its turn has come.
+// start creates the container and starts it, once it is its turn among all starts.
 func (c *caretaker) start(script *private) *outcome {
 	leave, mine := docker.Turn(c.spec.Boxed.Turns, c.toldToStop)
 	if !mine {
@@ -186,7 +187,7 @@ func (c *caretaker) start(script *private) *outcome {
 	}
 	if errors.Is(err, docker.ErrUnsure) {
 		c.note("%v", err)
-		return nil // the engine is asked once it answers
+		return nil // the engine is asked when it answers again
 	}
 	if err != nil {
 		return c.unstarted(err.Error())
@@ -214,7 +215,7 @@ func (c *caretaker) find() *outcome {
 			}
 			return nil
 		case err == nil && !st.Began:
-			// It may be about to start: only when it is gone it never will.
+			// It may be about to start: only after its removal it certainly never will.
 			if err = c.engine.Remove(context.Background(), c.spec.Boxed.Box.Name); err == nil {
 				return c.unstarted("its container was made and not started" + colon(st.Error))
 			}
@@ -236,13 +237,13 @@ func colon(text string) string {
 	return ": " + text
 }
 
-// watch waits for the end of process 1: with it dies all that is in the container, whatever
-// became of the engine. It tells the start once there was one.
+// watch waits for the end of process 1: everything in the container dies with it, whatever became
+// of the engine. It tells the start, if there was one.
 func (c *caretaker) watch() outcome {
 	w, lives := process.Watch(c.one)
 	disk := c.spec.Boxed.Disk.Watch(c.spec.Boxed.Engine, c.spec.Boxed.Box.Name, func() { c.one.Signal(unix.SIGKILL) })
 	if c.engine != nil {
-		_ = c.engine.Close() // its connection: the next question may come in days
+		_ = c.engine.Close() // frees its connection: the next request may be days away
 	}
 	told := false
 	for pause := 5 * time.Millisecond; lives; pause = min(2*pause, time.Second) {
@@ -266,11 +267,12 @@ func (c *caretaker) watch() outcome {
 	return c.ended(c.settled())
 }
 
-// seenWithin is how long an engine may take to see that a process 1 is dead.
+// seenWithin is how long an engine may take to notice that process 1 is dead.
 const seenWithin = 10 * time.Second
 
-// settled is what the engine knows of a container whose process 1 is dead, once it has seen that.
-// It is only for the words of an end that is not recorded: where no engine answers it is nothing.
+// settled is the engine's state of a container whose process 1 is dead, once the engine has
+// noticed that. It only explains an end that was not recorded: the state is empty where no engine
+// answers.
 func (c *caretaker) settled() docker.State {
 	for end := time.Now().Add(seenWithin); c.kill == "" && c.connect() == nil; time.Sleep(20 * time.Millisecond) {
 		st, err := c.engine.State(context.Background(), c.spec.Boxed.Box.Name)
@@ -301,7 +303,7 @@ func (c *caretaker) connect() (err error) {
 	return err
 }
 
-// tellStarted tells that the task runs, when process 1 says so.
+// tellStarted tells that the task runs, once process 1 says so.
 func (c *caretaker) tellStarted() bool {
 	id := identity{}
 	if safefile.Read(c.dir, runsFile, &id) != nil {
@@ -321,11 +323,11 @@ func (c *caretaker) tellStarted() bool {
 	return true
 }
 
-// look kills a container that does not end in time, and hands on what this process was told.
+// look kills a container that does not end in time, and forwards a signal to end.
 func (c *caretaker) look() {
 	select {
 	case sig := <-c.signals:
-		if sig != unix.SIGUSR1 { // a full disk took no order
+		if sig != unix.SIGUSR1 { // the stop order could not be written to a full disk
 			c.one.Signal(unix.SIGTERM)
 			c.expect(overdue)
 		}
@@ -339,13 +341,13 @@ func (c *caretaker) look() {
 		return
 	}
 	c.kill = "process 1 of its container had not ended the task when its grace was over"
-	c.one.Signal(unix.SIGKILL) // first, as an engine may answer late or never
+	c.one.Signal(unix.SIGKILL) // before the engine is asked, which may answer late or never
 	if c.connect() == nil {
-		_ = c.engine.Kill(context.Background(), c.spec.Boxed.Box.Name) // it is tried again
+		_ = c.engine.Kill(context.Background(), c.spec.Boxed.Box.Name) // tried again later
 	}
 }
 
-// expect notes that the task must be over by then; a later one may only shorten it.
+// expect sets when the task must be over. A later call may only shorten it.
 func (c *caretaker) expect(grace time.Duration) {
 	if until := time.Now().Add(grace + overdue); c.until.IsZero() || until.Before(c.until) {
 		c.until = until
@@ -389,10 +391,10 @@ func (c *caretaker) ended(st docker.State) outcome {
 	return outcome{Exit: &x}
 }
 
-// noThread is what process 1 says last where the task's processes left it no thread of its own.
+// noThread is what process 1 says last where the task's processes left it no thread.
 const noThread = "newosproc"
 
-// words is what process 1 said of itself; "" where that is not known.
+// words is what process 1 printed itself; "" where that is not known.
 func (c *caretaker) words() (text string) {
 	err := c.connect()
 	if err == nil {
@@ -404,8 +406,8 @@ func (c *caretaker) words() (text string) {
 	return text
 }
 
-// conclude records the end and removes the container. Where no engine answers the server removes it
-// when one does.
+// conclude records the end and removes the container. Where no engine answers, the server removes
+// it when one does.
 func (c *caretaker) conclude(o outcome) int {
 	c.record(o)
 	if c.connect() != nil || c.engine.Remove(context.Background(), c.spec.Boxed.Box.Name) != nil {

@@ -24,22 +24,22 @@ import (
 )
 
 const (
-	// keeperUser is the user of process 1 of a container where the server is root; else that is
-	// the server's. It is an uncommon number, so that no image's user has it.
+	// keeperUser is the user of process 1 of containers where the server is root; else that is
+	// the server's user. The number is uncommon, so that no image's user has it.
 	keeperUser = 64789
 
-	labelTop = "comb." // of a container's labels: cluster, job, attempt, task
+	labelTop = "comb." // prefix of a container's labels: cluster, job, attempt, task
 
-	// insideMB and insidePids are for process 1, beside the task's own limits.
+	// insideMB and insidePids are for process 1, on top of the task's own limits.
 	insideMB, insidePids = 32, 32
 )
 
-// boxes runs tasks whose job names an image in containers.
+// boxes runs the tasks of jobs that name an image, in containers.
 type boxes struct {
 	e      *Executor
 	engine *docker.Engine // nil: there are no containers
 	images *docker.Images
-	ready  sync.Map         // the jobs that are, or were just, made ready for
+	ready  sync.Map         // the jobs that are being prepared, or were just
 	nets   *docker.Networks // nil: there are no containers
 	libs   task.Libraries
 }
@@ -54,8 +54,7 @@ func keeperOf() int {
 	return keeperUser
 }
 
-// open makes the folder of locks one that process 1 of a container reaches, and reads what is known
-// of images.
+// open lets process 1 of containers into the folder of locks, and reads what is known of images.
 func (b *boxes) open(e *Executor, engine *docker.Engine) error {
 	b.e, b.engine = e, engine
 	if engine == nil {
@@ -72,7 +71,8 @@ func (b *boxes) open(e *Executor, engine *docker.Engine) error {
 	return os.Chown(filepath.Join(e.o.Dir, locksFolder), keeperUser, keeperUser)
 }
 
-// arrange fills in how a task runs in a container, and makes its folders. It meets the gang.
+// arrange fills in how a task runs in a container, and makes its folders. gang are the tasks
+// whose addresses the task waits for.
 func (b *boxes) arrange(t *liveTask, role *model.Role, s *spec, gang []int32) *outcome {
 	image, refusal := b.image(t, role.Launch.Image)
 	if refusal != nil {
@@ -142,8 +142,8 @@ func (b *boxes) arrange(t *liveTask, role *model.Role, s *spec, gang []int32) *o
 	return nil
 }
 
-// nameMounts tells process 1 what is mounted below insideTop: it cannot believe a file before it
-// knows that these are all.
+// nameMounts tells process 1 all mounts below insideTop: it cannot trust a file there before it
+// knows that nothing else is mounted.
 func nameMounts(b *docker.Box) {
 	for _, m := range b.Mounts {
 		if strings.HasPrefix(m.Target, insideTop+"/") {
@@ -152,8 +152,7 @@ func nameMounts(b *docker.Box) {
 	}
 }
 
-// ownProgram is what a role without commands runs: what its image says. One with commands runs
-// those alone.
+// ownProgram is the image's program, for a role without commands; nil for one with commands.
 func ownProgram(role *model.Role, image *docker.Image) ([]string, *outcome) {
 	if len(role.Launch.Command) > 0 {
 		return nil, nil
@@ -166,7 +165,7 @@ func ownProgram(role *model.Role, image *docker.Image) ([]string, *outcome) {
 }
 
 // hostShmMB is the /dev/shm of a task whose memory is not limited, in MiB: half of the machine's
-// memory, as machines themselves have.
+// memory, which is also Linux's default.
 func hostShmMB() int64 {
 	var i unix.Sysinfo_t
 	if unix.Sysinfo(&i) != nil {
@@ -175,7 +174,7 @@ func hostShmMB() int64 {
 	return int64(uint64(i.Totalram) * uint64(i.Unit) >> 21)
 }
 
-// bind looks a job's storages up, and puts them where a container sees them.
+// bind looks up a job's storages, and mounts them where a container sees them.
 func (p *paths) bind(e *Executor, job *model.Job, s *spec) (data []machine.SeenStorage, err error) {
 	data, err = machine.StoragesOf(e.o.Storage, job, ownerOf(s.As))
 	if p.storages = data; s.Boxed != nil {
@@ -188,10 +187,10 @@ func (p *paths) bind(e *Executor, job *model.Job, s *spec) (data []machine.SeenS
 	return data, err
 }
 
-// folders makes what a container shares with this machine.
+// folders makes the folders that a container shares with this machine.
 func (b *boxes) folders(t *liveTask, who *task.Account) ([]docker.Mount, error) {
 	jobDir := b.e.place.job(t.at.id.Job)
-	open := map[string]string{ // by their place inside: the image's user may be any; no other gets this far
+	open := map[string]string{ // by their place inside. Open to all, since the image's user may be any; the folders above are closed to others
 		insideShared: filepath.Join(t.dir, sharedDir), insideWork: filepath.Join(t.dir, workDir),
 		insideCheckpoint: filepath.Join(jobDir, "checkpoint"),
 	}
@@ -208,7 +207,7 @@ func (b *boxes) folders(t *liveTask, who *task.Account) ([]docker.Mount, error) 
 		mounts = append(mounts, docker.Mount{Source: kept[target], Target: target})
 	}
 	for _, target := range slices.Sorted(maps.Keys(open)) {
-		if who != nil && os.Geteuid() == 0 && target != insideShared { // which process 1 reads, too
+		if who != nil && os.Geteuid() == 0 && target != insideShared { // process 1 reads it, too
 			err = errors.Join(err, owned(who, open[target]))
 		} else {
 			err = errors.Join(err, os.MkdirAll(open[target], 0o700), os.Chmod(open[target], 0o777))
@@ -222,8 +221,8 @@ func (b *boxes) folders(t *liveTask, who *task.Account) ([]docker.Mount, error) 
 	return mounts, err
 }
 
-// network is that of a task's container, "" where the engine has none, and by which name the
-// others of its job find it there.
+// network is the network of a task's container, "" where the engine has none. alias is the task's
+// name in it.
 func (b *boxes) network(t *liveTask, role *model.Role) (net, alias string, err error) {
 	if !b.engine.About().Network {
 		return "", "", nil
@@ -236,7 +235,7 @@ func (b *boxes) network(t *liveTask, role *model.Role) (net, alias string, err e
 	return net, alias, err
 }
 
-// leave removes what a job that has no attempt any more had of the engine.
+// leave removes the network of a job that has no attempt left.
 func (b *boxes) leave(at *attempt) {
 	boxed := func(r model.Role) bool { return b.runs(&r) }
 	if at.start == nil {
@@ -250,8 +249,8 @@ func (b *boxes) leave(at *attempt) {
 // alone says that a job has one task.
 func alone(job *model.Job) bool { return len(job.Roles) == 1 && job.Roles[0].Tasks == 1 }
 
-// gang are the tasks that a task in a container meets; nil where they have no network, or where
-// one of them is a process, which has no address that containers reach.
+// gang returns the tasks whose addresses a task in a container waits for. It is nil where they
+// have no network, or where one of them is a process, whose address containers cannot reach.
 func (b *boxes) gang(t *liveTask) []int32 {
 	if !b.engine.About().Network {
 		return nil
@@ -266,8 +265,8 @@ func (b *boxes) gang(t *liveTask) []int32 {
 	return tasks
 }
 
-// hosts are the addresses of the job's tasks as a task in a container is told them. Tasks of
-// other gangs have none that is known.
+// hosts returns the addresses of the job's tasks as a task in a container is told them. Those of
+// other gangs are not known.
 func hosts(gang []int32) func(int32) string {
 	if gang == nil {
 		return loopback
@@ -284,8 +283,8 @@ func hosts(gang []int32) func(int32) string {
 	}
 }
 
-// hideDevices tells a runtime that looks at variables, also an image's, to give no device by
-// itself. Where the engine's driver gives them it sets that variable.
+// hideDevices keeps a runtime that reads variables, also an image's, from adding devices by
+// itself. Where the engine's driver adds them, the driver sets that variable.
 func hideDevices(byDriver bool) []string {
 	if byDriver {
 		return nil
@@ -302,7 +301,7 @@ func (e *Executor) Images() executor.Images {
 }
 
 // image is what a job's image stands for on this machine. A task waits until the images of its
-// whole gang are here: those of a gang that start wait for each other only so long.
+// whole gang are here, for a bounded time.
 func (b *boxes) image(t *liveTask, name string) (docker.Image, *outcome) {
 	secrets, err := b.secrets(t.at.id.Job)
 	if err != nil {
@@ -340,7 +339,7 @@ func (b *boxes) secrets(id model.JobID) (map[string]string, error) {
 	return b.e.o.Secrets(id)
 }
 
-// want is a job's wish for an image, with its credentials.
+// want is a job's request for an image, with its credentials.
 func (b *boxes) want(id model.JobID, job *model.Job, name string,
 	secrets map[string]string) (*docker.ImageWant, error) {
 	w := &docker.ImageWant{Name: name, Dir: b.e.place.job(id), VC: string(job.VC),
@@ -355,11 +354,11 @@ func (b *boxes) want(id model.JobID, job *model.Job, name string,
 	return w, err
 }
 
-// prepareAgain is how long a job is not made ready for once more.
+// prepareAgain is how long a job is not prepared for again.
 const prepareAgain = time.Minute
 
-// Prepare implements engine.Preparer: the images of a job whose gang has the promise of cells are
-// fetched. What stands against that its start will tell.
+// Prepare implements engine.Preparer: it fetches the images of a job whose gang has a
+// reservation. What fails is reported by the start.
 func (e *Executor) Prepare(id model.JobID, job *model.Job) {
 	b := &e.boxes
 	if b.engine == nil {
@@ -399,16 +398,16 @@ func (b *boxes) labels(t *liveTask) map[string]string {
 }
 
 const (
-	sweepPause = 5 * time.Second  // between looks for an engine that does not answer when a server starts
-	sweepAgain = 20 * time.Second // between looks for what an engine that was away could not remove
+	sweepPause = 5 * time.Second  // between looks for an engine that does not answer at the server's start
+	sweepAgain = 20 * time.Second // between looks for what an unreachable engine could not remove
 )
 
-// takenUp is how long a new supervisor may take to tell that its container had ended before.
+// takenUp is how long a new caretaker may take to tell that its container had ended before.
 const takenUp = 2 * time.Second
 
-// sweep removes the containers of attempts that are not known, with what runs in them; where no
-// engine answers as soon as one does. Later ones that have ended are removed when their attempt is
-// over.
+// sweep removes the containers of unknown attempts, with what runs in them. Where no engine
+// answers, it does so as soon as one does. Containers that end later are removed when their
+// attempt is over.
 func (b *boxes) sweep(known map[string]bool) []string {
 	if b.engine == nil {
 		return nil
@@ -438,9 +437,9 @@ func (b *boxes) sweep(known map[string]bool) []string {
 	return names
 }
 
-// remove removes containers of attempts that are not known; ended leaves alone what runs.
+// remove removes containers of unknown attempts; with ended it leaves running ones alone.
 func (b *boxes) remove(known map[string]bool, ended bool) (names []string, err error) {
-	ctx := b.e.ctx // an engine that hangs does not hold up the server's end
+	ctx := b.e.ctx // an engine that hangs does not delay the server's end
 	found, err := b.engine.List(ctx, labelTop+"cluster", b.e.o.Cluster)
 	if err != nil {
 		return nil, err
@@ -464,26 +463,26 @@ func (b *boxes) remove(known map[string]bool, ended bool) (names []string, err e
 	return names, b.nets.Sweep(ctx)
 }
 
-// takeUp has another supervisor care for a task in a container. The container went on
-// meanwhile; only that supervisor's word, or a proof of death, ends the task.
+// takeUp starts another caretaker for a task in a container, which ran on meanwhile. Only that
+// caretaker's word, or a proof of death, ends the task.
 func (t *liveTask) takeUp(s *spec) {
 	t.judged()
 	told := t.identified(s)
 	for said := ""; t.e.ctx.Err() == nil; {
 		child, status, err := t.spawn(nil)
 		if err == nil {
-			status.Close() // the file says it, too
+			status.Close() // the file tells it, too
 			p := process.Of(child.Pid)
 			t.owned(p)
-			// One that had ended is told by then, in its place among the ends of its gang; for one
-			// that lives no end waits.
+			// One that had ended is told by then, in its order among the ends of its gang. No end
+			// waits longer for one that lives.
 			soon := time.AfterFunc(takenUp, t.clear)
 			t.await(s, p, told)
 			soon.Stop()
 			if t.e.ctx.Err() != nil {
 				return
 			}
-			_, _ = child.Wait() // it has ended: this only takes its exit
+			_, _ = child.Wait() // it has ended: this only collects its exit
 			if o, ok := t.outcome(s); ok {
 				t.tellOutcome(o)
 				return

@@ -14,13 +14,13 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// deviceLock is the second barrier against two owners of one device: a lock that
-// the supervisor holds while its task lives, whatever the core believes. It is on
-// the leaf; who has a part locks its device as well, for the number of parts it is in.
+// deviceLock is the second barrier against two owners of one device, whatever the core believes.
+// The supervisor holds it while its task lives. The lock is on the leaf. The holder of a part
+// also locks the device, for the number of parts into which it is divided.
 type deviceLock struct {
 	Path  string `json:"path"`
 	Title string `json:"title"` // for messages
-	// Device is the file of the device, and Parts in how many parts it is; 0 is whole.
+	// Device is the file of the device. Parts is the number of its parts; 0 is whole.
 	Device string `json:"device,omitempty"`
 	Parts  int32  `json:"parts,omitempty"`
 }
@@ -33,7 +33,7 @@ func locksFor(dir string, t model.TaskStart) []deviceLock {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s", leaf, of, t.Place.Node))
 		return filepath.Join(dir, fmt.Sprintf("%x", sum[:16]))
 	}
-	space := "every " + t.SKU.IndexSpace() // no name of a SKU has a blank
+	space := "every " + t.SKU.IndexSpace() // no SKU's name has a blank
 	locks := make([]deviceLock, 0, len(t.Place.Devices))
 	for i, d := range t.Place.Devices {
 		leaf, of, parts := fmt.Sprint(d), string(t.Place.SKU), int32(0)
@@ -49,17 +49,16 @@ func locksFor(dir string, t model.TaskStart) []deviceLock {
 	return locks
 }
 
-// shareLocks lets other attempts in, whose rotation says that they share the
-// devices. They stay shared: to become the only owner again would for a moment
-// give them up.
+// shareLocks makes locks shared, so that other attempts of the rotation can have the devices too.
+// They stay shared: to become exclusive again would release them for a moment.
 func shareLocks(held []*os.File) {
 	for _, f := range held {
-		_ = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) // from more to less: nobody stands against it
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) // from exclusive to shared: nothing can prevent it
 	}
 }
 
-// takeLocks holds all locks until the process ends, or none. how is LOCK_EX, or
-// LOCK_SH for devices that several attempts share.
+// takeLocks takes all locks until the process ends, or none. how is LOCK_EX, or LOCK_SH for
+// devices that several attempts share.
 func takeLocks(locks []deviceLock, owner string, how int) (held []*os.File, err error) {
 	for _, l := range locks {
 		if held, err = l.take(held, owner, how); err != nil {
@@ -72,17 +71,17 @@ func takeLocks(locks []deviceLock, owner string, how int) (held []*os.File, err 
 	return held, nil
 }
 
-// openLock opens the file of a lock, also for process 1 of a container, which is another
-// user where the server is root; nobody else reaches the folder.
+// openLock opens the file of a lock, also for process 1 of a container, which is another user
+// where the server is root. No other user reaches the folder.
 func openLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o666)
 	if err == nil {
-		_ = f.Chmod(0o666) // one that is another's is open already
+		_ = f.Chmod(0o666) // a file of the other user has that mode already
 	}
 	return f, err
 }
 
-// take adds what a lock holds to held, or says why it cannot be had.
+// take takes a lock and adds its files to held, or says why it cannot.
 func (l *deviceLock) take(held []*os.File, owner string, how int) ([]*os.File, error) {
 	f, err := openLock(l.Path)
 	if err == nil {
@@ -100,9 +99,9 @@ func (l *deviceLock) take(held []*os.File, owner string, how int) ([]*os.File, e
 	return l.takeDevice(held)
 }
 
-// takeDevice says in how many parts the task has its device, by a lock on the byte with
-// that number of the device's file, and looks then whether somebody says otherwise: of two
-// that try at once, at least one sees the other.
+// takeDevice notes in how many parts the task has its device: it locks the byte of that number in
+// the device's file. Then it checks that no lock says another number. Of two that try at once, at
+// least one sees the other.
 func (l *deviceLock) takeDevice(held []*os.File) ([]*os.File, error) {
 	if l.Device == "" {
 		return held, nil // of an older server
@@ -114,7 +113,7 @@ func (l *deviceLock) takeDevice(held []*os.File) ([]*os.File, error) {
 		err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &mine)
 	}
 	if errors.Is(err, unix.EINVAL) {
-		return held, nil // a kernel without such locks: the one on the leaf is all
+		return held, nil // the kernel lacks such locks: only the lock on the leaf protects
 	}
 	others := []unix.Flock_t{{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: int64(l.Parts) + 1}}
 	if l.Parts > 0 {
@@ -132,7 +131,7 @@ func (l *deviceLock) takeDevice(held []*os.File) ([]*os.File, error) {
 	return held, nil
 }
 
-// inParts says what somebody has of a device that is in so many parts, 0 for whole.
+// inParts describes the owner of a device in n parts, 0 for whole.
 func inParts(n int64) string {
 	if n == 0 {
 		return "the whole device"

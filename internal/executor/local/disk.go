@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// What the server's own disk does not take is no fault of a node, and none of a job: a start that
-// meets it waits with its leaves, where a refusal would be held against the node. It waits in one
-// place, without an event for each try, since the journal is on the same disk.
+// A full disk of the server is no fault of a node or a job. A start that meets it waits and keeps
+// its leaves: a refusal would be held against the node. It waits in one place, without an event
+// for each try, since the journal is on the same disk.
 
 // diskNotice is told once to each job: the same text twice is not kept.
 const diskNotice = "a start waits for room on the disk of the server's data directory; free some space there and it goes on by itself"
@@ -16,15 +16,15 @@ func unable(doing string, err error) *outcome {
 	return &outcome{Refused: doing + ": " + err.Error(), disk: ofDisk(err)}
 }
 
-// launch starts a task that nobody has started.
+// launch starts a task whose start nothing has claimed.
 func (t *liveTask) launch() {
-	t.judged() // it does not live, and nothing need wait until it does
+	t.judged() // it does not live, so nothing waits for it
 	t.clear()
 	for {
 		refusal := t.tryLaunch()
 		switch {
 		case refusal == nil, t.e.ctx.Err() != nil:
-			return // what was given up with the executor the next server goes on with
+			return // it was given up with the executor: the next server goes on
 		case t.stopAsked():
 			t.neverStarted()
 			return
@@ -37,8 +37,8 @@ func (t *liveTask) launch() {
 	}
 }
 
-// awaitDisk waits until the server's disk may be tried again; false when there is nothing to try
-// any more: the task was stopped, or the executor is closed.
+// awaitDisk waits until the server's disk may be tried again. It returns false when the task was
+// stopped, or the executor is closed.
 func (t *liveTask) awaitDisk(why string) bool {
 	t.e.diskTrouble(why)
 	t.notice(diskNotice)
@@ -67,14 +67,14 @@ func (t *liveTask) stopAsked() bool {
 	return t.order != nil
 }
 
-// diskTrouble says once in the log that starts wait.
+// diskTrouble logs, once, that starts wait.
 func (e *Executor) diskTrouble(why string) {
 	if e.diskWaits.CompareAndSwap(false, true) {
 		e.o.Log.Error("starts wait for the disk of the data directory; no node is blamed", "error", why)
 	}
 }
 
-// diskWell says that they go on.
+// diskWell logs that they go on.
 func (e *Executor) diskWell() {
 	if e.diskWaits.CompareAndSwap(true, false) {
 		e.o.Log.Info("starts go on: the disk of the data directory takes them again")

@@ -16,21 +16,21 @@ import (
 	"github.com/combsched/comb/internal/executor/process"
 )
 
-// Host is what a supervisor tells of its task.
+// Host is what a supervisor tells its Door of its task.
 type Host struct {
-	// As runs a function with the rights of the task's user on files; nil: the supervisor is that
-	// user.
+	// As runs a function with the rights of the task's user on files. nil: the supervisor has
+	// that user's rights.
 	As func(func())
-	// Members are the task's processes, where it shares the machine's network: only ports on which
-	// one of them listens can be reached. nil says that it has a network of its own.
+	// Members are the task's processes, where it shares the machine's network: only ports on
+	// which one of them listens can be reached. nil: it has a network of its own.
 	Members func() map[int]process.Stat
-	// Address is where it is in a network of its own; "" is none.
+	// Address is its address in a network of its own; "" is none.
 	Address string
 }
 
-// Door is where others come in to a task. Commands wait there until the supervisor starts them: it
-// alone knows whether the task runs. A nil Door lets none in. Its methods are the supervisor's
-// loop's, but for Bell.
+// Door is the way in to a running task, for commands and connections. Commands wait there until
+// the supervisor starts them, since only it knows whether the task runs. A nil Door lets none in.
+// Its methods are for the supervisor's loop, except Bell.
 type Door struct {
 	host  Host
 	l     *net.UnixListener
@@ -45,13 +45,13 @@ type Door struct {
 	inside map[int]*Guest // by the number of their first process
 }
 
-// Guest is a command that wants to run beside the task, or does.
+// Guest is a command that waits to run beside the task, or runs.
 type Guest struct {
 	executor.Command
 	Files [3]int // its standard streams
 
 	id    process.ID
-	why   string // it is ended for this reason
+	why   string // why it was ended by the platform
 	begun chan error
 	ended chan executor.Ended
 }
@@ -59,7 +59,7 @@ type Guest struct {
 // errOver says that the task is over.
 var errOver = errors.New("the task is over")
 
-// Open opens the way in to the task of a folder.
+// openDoor opens the way in to the task of a folder.
 func openDoor(dir string, host Host) (*Door, error) {
 	name, release, err := address(dir)
 	if err != nil {
@@ -98,10 +98,10 @@ func (d *Door) listen() {
 	}
 }
 
-// requestWithin is how long a request may be under way.
+// requestWithin bounds how long a request may take to arrive.
 const requestWithin = 10 * time.Second
 
-// serve answers one connection, of the server's user or of root alone.
+// serve answers one connection; only the server's user and root are answered.
 func (d *Door) serve(c *net.UnixConn) {
 	by, err := peer(c)
 	if err != nil || by.Uid != 0 && int(by.Uid) != os.Geteuid() {
@@ -185,7 +185,7 @@ func (d *Door) command(c *net.UnixConn, command executor.Command) error {
 	}
 	if err := send(c, reply{}, ours...); err != nil {
 		g.kill()
-		return nil // none is there to be told
+		return nil // there is no client to be told
 	}
 	closeAll(ours)
 	ours = nil
@@ -221,7 +221,7 @@ func check(c executor.Command) error {
 	return nil
 }
 
-// streams makes a command's standard streams: its own ends, and those that the server gets.
+// streams makes a command's standard streams: those of the command, and those for the server.
 func (d *Door) streams(g *Guest) (ours []int, err error) {
 	if g.Terminal != nil {
 		as := d.host.As
@@ -259,7 +259,7 @@ func (g *Guest) closeFiles() {
 	closeAll(g.Files[:])
 }
 
-// enqueue has a command wait for the supervisor.
+// enqueue lets a command wait for the supervisor.
 func (d *Door) enqueue(g *Guest) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -295,7 +295,7 @@ func (d *Door) withdraw(g *Guest) bool {
 	return i >= 0
 }
 
-// Bell tells that a command waits.
+// Bell fires when a command waits.
 func (d *Door) Bell() <-chan struct{} {
 	if d == nil {
 		return nil
@@ -303,7 +303,7 @@ func (d *Door) Bell() <-chan struct{} {
 	return d.bell
 }
 
-// LetIn starts the commands that wait. start returns the number of a child of this process.
+// LetIn starts the waiting commands. start returns the number of a child of this process.
 func (d *Door) LetIn(start func(*Guest) (int, error)) {
 	if d == nil {
 		return
@@ -322,7 +322,7 @@ func (d *Door) LetIn(start func(*Guest) (int, error)) {
 	d.queue = nil
 }
 
-// Ended notes that a child of this process has ended: it may be a command's first process.
+// Ended notes the end of a child of this process: it may be a command's first process.
 func (d *Door) Ended(pid int, status unix.WaitStatus) {
 	if d == nil {
 		return
@@ -352,8 +352,8 @@ func (d *Door) Busy() bool {
 	return len(d.inside) > 0
 }
 
-// Hide takes the commands out of a list of processes, and so all that is found below them: what a
-// task is told by a signal is not for them.
+// Hide removes the commands, and so all processes below them, from a list of processes: signals
+// to the task are not for them.
 func (d *Door) Hide(all map[int]process.Stat) map[int]process.Stat {
 	if d == nil {
 		return all
@@ -366,7 +366,7 @@ func (d *Door) Hide(all map[int]process.Stat) map[int]process.Stat {
 	return all
 }
 
-// Shut lets none in any more, and ends all commands for a reason.
+// Shut lets no more in, and ends all commands for a reason.
 func (d *Door) Shut(why string) {
 	if d == nil {
 		return
@@ -394,8 +394,8 @@ func (d *Door) over() bool {
 	return d.shut
 }
 
-// Close waits a moment until all that were inside know how they ended. Shut was called, and their
-// processes are gone.
+// Close waits a moment until the clients of all commands know how these ended. Shut was called,
+// and the processes are gone.
 func (d *Door) Close() {
 	if d == nil {
 		return
@@ -417,12 +417,12 @@ func (g *Guest) kill() {
 	process.Strike(func() map[int]process.Stat {
 		all, err := process.All()
 		if err != nil {
-			return nil // what is left belongs to the task, and ends with it
+			return nil // the rest belongs to the task, and ends with it
 		}
 		first, lives := all[g.id.PID]
 		lives = lives && first.Start == g.id.Start
 		if _, other := all[g.id.PID]; other && !lives {
-			return nil // the number is another process's: the session is empty
+			return nil // the number is another process's now: the session is empty
 		}
 		found := map[int]bool{}
 		for pid, st := range all {

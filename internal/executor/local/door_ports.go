@@ -33,7 +33,7 @@ func (h Host) dial(port uint16) (net.Conn, error) {
 	if err != nil {
 		return nil, nothing(port, err)
 	}
-	// What listened may have ended meanwhile, and another process have taken the port.
+	// The listener may have ended meanwhile, and another process may have taken the port.
 	if again, err := h.listener(port); err != nil || again != to {
 		c.Close()
 		return nil, nothing(port, unix.ECONNREFUSED)
@@ -41,8 +41,8 @@ func (h Host) dial(port uint16) (net.Conn, error) {
 	return c, nil
 }
 
-// dialOwn connects within a network that is the task's alone, at whichever address answers first:
-// at one that drops packets a wait would be in vain.
+// dialOwn connects within a network that only the task has, at whichever address answers first:
+// an address that drops packets would never answer.
 func (h Host) dialOwn(port uint16, within time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -68,7 +68,7 @@ func (h Host) dialOwn(port uint16, within time.Duration) (net.Conn, error) {
 		switch {
 		case a.err == nil && found == nil:
 			found = a.c
-			cancel() // the others are asked no longer
+			cancel() // the other tries are given up
 		case a.err == nil:
 			a.c.Close()
 		case failed == nil || !errors.Is(a.err, unix.ECONNREFUSED):
@@ -88,7 +88,7 @@ func nothing(port uint16, err error) error {
 	return fmt.Errorf("port %d of the task does not answer: %w", port, err)
 }
 
-// listener finds the address at which a process of the task, and no other one, listens on a port.
+// listener finds the address at which only processes of the task listen on a port.
 func (h Host) listener(port uint16) (netip.AddrPort, error) {
 	var all []listening
 	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -126,7 +126,7 @@ func (h Host) listener(port uint16) (netip.AddrPort, error) {
 	return netip.AddrPort{}, fmt.Errorf("nothing of the task listens on port %d", port)
 }
 
-// shared reports whether a process outside of the task may get what is sent to a listener.
+// shared reports whether a process outside the task may get what is sent to a listener.
 func shared(l listening, all []listening, own map[string]bool) bool {
 	for _, o := range all {
 		if !own[o.inode] && (o.at == l.at || o.at.IsUnspecified() || l.at.IsUnspecified()) {
@@ -136,13 +136,13 @@ func shared(l listening, all []listening, own map[string]bool) bool {
 	return false
 }
 
-// listening is a socket that listens.
+// listening is a listening socket.
 type listening struct {
 	at    netip.Addr
 	inode string
 }
 
-// parseListening finds those of a port in what the kernel says of its TCP sockets.
+// parseListening finds those of a port in the kernel's list of TCP sockets.
 func parseListening(text string, port uint16) (list []listening) {
 	const listens = "0A"
 	for line := range strings.Lines(text) {

@@ -15,15 +15,15 @@ import (
 	"github.com/combsched/comb/internal/executor"
 )
 
-// socketName is the socket's name in the task's folder.
+// socketName is the name of a Door's socket in the task's folder.
 const socketName = "door"
 
 // Limits of one task.
 const (
-	MaxCommands = 16 // that run, or wait for the task's turn
-	maxDials    = 32 // at one time
+	MaxCommands = 16 // that run, or wait until the task runs
+	maxDials    = 32 // at the same time
 
-	// longest is the size of one message in bytes. As JSON a byte becomes up to six.
+	// longest bounds a message in bytes. As JSON a byte becomes up to six.
 	longest = 6*executor.MaxCommand + 4096
 )
 
@@ -33,8 +33,8 @@ type request struct {
 	Port    uint16            `json:"port,omitempty"`
 }
 
-// reply is each message back. The first one says how it began, and the files come with it; a
-// command's second one says how it ended.
+// reply is each message back. The first says how it began, and carries the files. A command's
+// second one says how it ended.
 type reply struct {
 	Refused string          `json:"refused,omitempty"`
 	Over    bool            `json:"over,omitempty"` // the task has ended
@@ -60,7 +60,7 @@ func send(c *net.UnixConn, v any, files ...int) error {
 	return err
 }
 
-// receive reads one message; at most a few files come with it, and none is left open when that
+// receive reads one message. At most a few files come with it, and none is left open when it
 // fails.
 func receive(c *net.UnixConn, v any) (files []int, err error) {
 	var head [4]byte
@@ -112,7 +112,7 @@ func closeAll(files []int) {
 	}
 }
 
-// address is a name of the socket that is short enough for the kernel, until release is called.
+// address is a name for the socket that is short enough for the kernel, until release is called.
 func address(dir string) (name *net.UnixAddr, release func(), err error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

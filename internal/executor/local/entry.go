@@ -28,7 +28,7 @@ func (e *Executor) Dial(ctx context.Context, ref executor.TaskRef, port uint16) 
 	return w.Dial(ctx, port)
 }
 
-// way is how to a running task.
+// way is how to reach a running task.
 func (e *Executor) way(ctx context.Context, ref executor.TaskRef) (Way, error) {
 	e.mu.Lock()
 	at := e.attempts[ref.Attempt]
@@ -53,11 +53,11 @@ func (e *Executor) way(ctx context.Context, ref executor.TaskRef) (Way, error) {
 	return Way{}, executor.ErrNotRunning
 }
 
-// boxKnown is how long it may take until process 1 of a container that runs is known: its first
-// words may be there earlier.
+// boxKnown is how long it may take until process 1 of a running container is known: the task may
+// be told to run before.
 const boxKnown = 5 * time.Second
 
-// inBox is process 1 of a task's container, which listens there instead of its supervisor; none
+// inBox is process 1 of a task's container, which listens instead of its supervisor. It is zero
 // where it is not known in time.
 func inBox(ctx context.Context, dir string) process.ID {
 	ctx, cancel := context.WithTimeout(ctx, boxKnown)

@@ -15,9 +15,9 @@ import (
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
-// environment returns a task's environment and the names of the job's own
-// variables that were left out because the platform sets them. The marker comes
-// first: it is what finds the task's processes again.
+// environment returns a task's environment, and the names of the job's own variables that were
+// left out because the platform sets them. The marker comes first: the task's processes are found
+// by it.
 func (t *liveTask) environment(job *model.Job, blocks []portBlock, seen paths) (env, ignored []string) {
 	ts := t.start
 	vars := variables{at: map[string]int{}}
@@ -50,10 +50,10 @@ func (t *liveTask) environment(job *model.Job, blocks []portBlock, seen paths) (
 	return vars.list, ignored
 }
 
-// variables are an environment while it is put together: each name once.
+// variables are an environment under construction, each name once.
 type variables struct {
 	list []string
-	at   map[string]int // where a name is
+	at   map[string]int // index of a name
 }
 
 // set replaces a variable or appends it.
@@ -66,8 +66,8 @@ func (v *variables) set(name, value string) {
 	v.list[i] = name + "=" + value
 }
 
-// surroundings are what a task has in its environment beside what environment
-// gives: the caller's variables, or a few of the server's.
+// surroundings are variables that a task gets besides those of environment: the caller's, or a
+// few of the server's.
 func (t *liveTask) surroundings(caller []string, who *task.Account) []string {
 	if caller != nil {
 		return slices.DeleteFunc(slices.Clone(caller), func(v string) bool {
@@ -92,12 +92,12 @@ func loopback(int32) string { return localHost }
 // paths are where a task sees files of the platform.
 type paths struct {
 	checkpoints string
-	files       string // the folder of its progress, and of the answer to a suspension
+	files       string // the folder of its progress, and of its acknowledgement of a suspension
 	members     string
-	host        func(task int32) string // the address of a task; "" is not known
+	host        func(task int32) string // the address of a task; "": not known
 	storages    []machine.SeenStorage
 	code        string    // where its job's upload is unpacked
-	place       cell.Task // its devices, as they are numbered there
+	place       cell.Task // its devices, as they are numbered for the task
 }
 
 func platformEnv(t *liveTask, seen paths) []model.EnvVar {
@@ -130,9 +130,9 @@ func platformEnv(t *liveTask, seen paths) []model.EnvVar {
 	return env
 }
 
-// deviceEnv shows a task exactly its devices. A leaf with several devices stands
-// for as many consecutive ones; slices are named "device:slice", as NVIDIA's
-// container toolkit does, and of shares the devices, each once.
+// deviceEnv makes exactly the task's devices visible to it. A leaf with several devices stands
+// for as many consecutive ones. MIG slices are named "device:slice", as NVIDIA's container
+// toolkit does. Of shares the devices are named, each once.
 func deviceEnv(sku cell.SKU, place cell.Task) []model.EnvVar {
 	list := join(machine.PlacedDevices(sku, place))
 	mig := sku.Part == cell.MIG
@@ -146,7 +146,7 @@ func deviceEnv(sku cell.SKU, place cell.Task) []model.EnvVar {
 			case k.kind != sku.Device || list == "":
 				env = append(env, model.EnvVar{Name: name, Value: k.none[i]})
 			case mig && name == "CUDA_VISIBLE_DEVICES":
-				// CUDA knows slices by other names: it is shown the device.
+				// CUDA names slices differently: it gets the device.
 				env = append(env, model.EnvVar{Name: name, Value: join(machine.PlacedDevices(sku, place))})
 			case k.kind == cell.AMD && i > 0:
 				// ROCR filters before HIP counts: both together would filter twice.
@@ -177,7 +177,7 @@ func leavesText(place cell.Task) string {
 	return strings.Join(text, ",")
 }
 
-// ownGPUs are the NVIDIA GPUs of a task as its engine is asked for them; none where device files
+// ownGPUs are a task's NVIDIA GPUs, as requested from the engine. It is empty where device files
 // are given instead, or where GPUs are pretended.
 func ownGPUs(ts *model.TaskStart) []string {
 	if !machine.HasRealDevices(&ts.SKU) || len(ts.SKU.Files) > 0 {
@@ -190,8 +190,8 @@ func ownGPUs(ts *model.TaskStart) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
 }
 
-// renumbered is a place as its container sees it: the driver there counts the devices that were
-// given, from 0.
+// renumbered is a place as its container sees it: the driver there counts the given devices from
+// 0.
 func renumbered(place cell.Task) cell.Task {
 	var seen []int32
 	out := place

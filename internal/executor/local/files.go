@@ -24,15 +24,15 @@ import (
 // half of one.
 const (
 	specFile     = "spec.json"     // server: what to run, without secrets
-	claimFile    = "started"       // link(2)ed once: who owns the one start
+	claimFile    = "started"       // link(2)ed once: the owner of the one start
 	identityFile = "identity.json" // supervisor: which process the task is
 	stopFile     = "stop.json"     // server: end it
-	rotationFile = "rotation.json" // server: who has which turn
-	ackFile      = "suspended"     // task: it is at its memory minimum and may be frozen
+	rotationFile = "rotation.json" // server: the rotation of its turns
+	ackFile      = "suspended"     // task: it has released memory and may be frozen
 	outcomeFile  = "outcome.json"  // supervisor: how it ended; final
-	reserveFile  = "outcome.tmp."  // and a pid; becomes outcomeFile: its blocks are taken before the task can fill the disk
+	reserveFile  = "outcome.tmp."  // and a pid; becomes outcomeFile. Its blocks are reserved before the task can fill the disk
 	progressFile = "progress"      // task: JSON lines
-	toldFile     = "progress.told" // server: how far progress was told
+	toldFile     = "progress.told" // server: up to where progress was told
 	workDir      = "work"          // the task's own directory
 	noteFile     = "supervisor.log"
 )
@@ -51,7 +51,7 @@ type spec struct {
 	Boot     string          `json:"boot"`
 	Shell    string          `json:"shell"`
 	Dir      string          `json:"dir"` // working directory
-	Env      []string        `json:"env"` // beside the surroundings
+	Env      []string        `json:"env"` // besides the surroundings
 	Host     string          `json:"host"`
 	Ports    []int32         `json:"ports,omitempty"`
 	Locks    []deviceLock    `json:"locks,omitempty"`
@@ -59,25 +59,25 @@ type spec struct {
 	Limits   cgroup.Limits   `json:"limits"`
 	Each     cell.TaskLimits `json:"each,omitzero"` // of each process
 	Logs     task.LogCaps    `json:"logs"`
-	Leftover model.Duration  `json:"leftover"` // for descendants that outlive the main process
+	Leftover model.Duration  `json:"leftover"` // time for descendants that outlive the main process
 	Suspend  *contract       `json:"suspend,omitempty"`
-	Grace    model.Duration  `json:"grace,omitempty"` // for a checkpoint when it cannot be suspended
-	Code     *task.Unpacking `json:"code,omitempty"`  // what it finds in its working directory; nil is nothing
+	Grace    model.Duration  `json:"grace,omitempty"` // time for a checkpoint when it cannot be suspended
+	Code     *task.Unpacking `json:"code,omitempty"`  // the code to unpack into its working directory; nil: none
 	Boxed    *boxed          `json:"boxed,omitempty"` // nil: it runs as a process
-	// As is the user as whom it runs; nil is as its image says, or as the server.
+	// As is the user that it runs as; nil: the image's, or the server's.
 	As     *task.Account `json:"as,omitempty"`
-	Groups []uint32      `json:"groups,omitempty"` // of the machine, in which it is beside
+	Groups []uint32      `json:"groups,omitempty"` // extra groups of the machine
 }
 
-// private is what a supervisor needs and no file may hold: secrets are filled into
-// the script, and the surroundings may be the caller's. It comes through a pipe.
+// private is what a supervisor needs and no file may hold: the script has its secrets filled in,
+// and the surroundings may be the caller's. It comes through a pipe.
 type private struct {
 	script       []byte
-	surroundings []string // NAME=VALUE, for names that the spec's Env leaves
+	surroundings []string // NAME=VALUE, for names that the spec's Env does not set
 }
 
-// files is the folder of a task in which it tells its progress, and that it is suspended: its own,
-// but where the task runs as another user.
+// files is the folder for a task's progress, and its acknowledgement of a suspension. It is the
+// task's own folder, unless the task runs as another user.
 func (s *spec) files(dir string) string {
 	if s.Boxed != nil || s.As != nil {
 		return filepath.Join(dir, sharedDir)
@@ -98,8 +98,8 @@ func (s *spec) groupName() string { return fmt.Sprintf("%s-%d", s.Attempt, s.Tas
 // groupDirs are the directories of the task's groups, made or not.
 func (s *spec) groupDirs() []string { return cgroup.Dirs(s.Parents, s.groupName()) }
 
-// outOfMemory counts the kernel's kills for the memory limit. A process without groups was
-// not limited.
+// outOfMemory counts the kernel's kills for the memory limit. A process without groups has no
+// limit.
 func (s *spec) outOfMemory() int64 {
 	if s.Boxed == nil && len(s.Parents) == 0 {
 		return 0
@@ -107,20 +107,20 @@ func (s *spec) outOfMemory() int64 {
 	return cgroup.OutOfMemory(s.Parents, s.groupName())
 }
 
-// tooMany says that a task ended since its limit of processes refused one.
+// tooMany says that a task ended because its limit of processes refused one.
 func tooMany(limit int64) string {
 	return fmt.Sprintf("it may have %d processes and threads, and started more", limit)
 }
 
-// claim says who owns the start: a supervisor, or a server that made sure that
-// no supervisor ever will.
+// claim says who owns the start: a supervisor, or a server that made sure that no supervisor ever
+// will.
 type claim struct {
 	Boot       string     `json:"boot"`
 	Supervisor process.ID `json:"supervisor"` // PID 0: the server, before anything ran
 }
 
-// pidOrphans, in a claim, is the server's that ends what runs without a claim:
-// like a dead supervisor's, it says that processes may be left.
+// pidOrphans in a claim stands for a server that ends processes without a claim. Like a dead
+// supervisor's claim it says that processes may be left.
 const pidOrphans = -1
 
 // identity names the task's main process.
@@ -140,17 +140,18 @@ type stopOrder struct {
 type outcome struct {
 	Refused string      `json:"refused,omitempty"`
 	Job     bool        `json:"job,omitempty"`   // the refusal is the job's own fault
-	Fetch   bool        `json:"fetch,omitempty"` // the refusal is that its image did not come
+	Fetch   bool        `json:"fetch,omitempty"` // the refusal is that its image could not be fetched
 	Exit    *model.Exit `json:"exit,omitempty"`
-	// Forks is how many its own limit of processes refused before its main process ended.
+	// Forks counts the forks refused by its own limit before its main process ended.
 	Forks int64 `json:"forks,omitempty"`
-	// Looks is how often its end took a look at all processes of the machine, or of its container.
+	// Looks is how often all processes of the machine, or of its container, were listed to end
+	// it.
 	Looks int64 `json:"looks,omitempty"`
 
-	disk bool // the refusal is the server's own disk's: it is tried again, and not recorded
+	disk bool // the refusal is a full disk of the server's: it is tried again, and not recorded
 }
 
-// place is where the parts of one jobs folder are.
+// place is a jobs folder: it says where its parts are.
 type place string
 
 func (p place) job(id model.JobID) string {
@@ -168,8 +169,8 @@ func (p place) task(a model.AttemptID, task int32) string {
 	return filepath.Join(p.attempt(a), fmt.Sprint(task))
 }
 
-// writeClaim takes the one start of a task. It returns false when it was taken
-// before. link(2) makes the claim appear at once with its content.
+// writeClaim claims the one start of a task. It returns false when it was claimed before. link(2)
+// makes the claim appear at once with its content.
 func writeClaim(dir string, c claim) (bool, error) {
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -187,23 +188,23 @@ func writeClaim(dir string, c claim) (bool, error) {
 	return err == nil, err
 }
 
-// reserveOutcome takes the blocks that the outcome needs, while there are some.
+// reserveOutcome reserves the disk blocks that the outcome needs, while there are some.
 func reserveOutcome(dir string) error {
 	err := safefile.WriteNew(reservePath(dir), make([]byte, 4096))
 	if err != nil {
-		_ = os.Remove(reservePath(dir)) // the next try is another process's
+		_ = os.Remove(reservePath(dir)) // the next try may be another process's
 	}
 	return err
 }
 
-// reservePath is this process's own: a supervisor that came too late must not
-// write into the outcome of another process.
+// reservePath is unique to this process: a late supervisor must not write into the outcome of
+// another process.
 func reservePath(dir string) string {
 	return filepath.Join(dir, reserveFile+fmt.Sprint(os.Getpid()))
 }
 
-// writeOutcome makes the end durable: the exit of a task is told once and must
-// outlive a power cut, so this is the one file that waits for the disk.
+// writeOutcome makes the end durable. The exit of a task is told once and must outlive a power
+// cut, so this is the one file that waits for the disk.
 func writeOutcome(dir, name string, o outcome) error {
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -230,7 +231,7 @@ func writeOutcome(dir, name string, o outcome) error {
 	return safefile.SyncDir(dir)
 }
 
-// openReserve opens the file with the blocks that were taken, or makes it.
+// openReserve opens the file with the reserved blocks, or makes it.
 func openReserve(path string) (*os.File, error) {
 	st, err := os.Lstat(path)
 	if err != nil || !st.Mode().IsRegular() {

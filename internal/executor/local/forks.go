@@ -8,16 +8,16 @@ import (
 
 const (
 	forksPause = 10 * time.Second // between looks at the count
-	// forksWithin is how long before its end a task must have met its limit of processes to have
-	// failed by it: many programs try again, or do with fewer.
+	// forksWithin is how recently before its end a task must have met its limit of processes to
+	// have failed by it: many programs try again, or manage with fewer.
 	forksWithin = time.Minute
 )
 
-// forks are those of a task that its own limit of processes refused.
+// forks counts the forks of a task that its own limit of processes refused.
 type forks struct {
 	refused int64
-	rose    time.Time // a look found more than the one before
-	final   bool      // they were refused just before its main process ended
+	rose    time.Time // when a look last found more than the one before
+	final   bool      // some were refused just before its main process ended
 }
 
 // look takes a count.
@@ -27,8 +27,8 @@ func (f *forks) look(refused int64, now time.Time) {
 	}
 }
 
-// end takes the last count, when the main process has ended and nothing was killed: a killed group
-// refuses forks as well.
+// end takes the last count, once the main process has ended and before anything is killed: a
+// killed group refuses forks as well.
 func (f *forks) end(refused int64, now time.Time) {
 	f.look(refused, now)
 	f.final = f.refused > 0 && now.Sub(f.rose) <= forksWithin
@@ -39,7 +39,7 @@ func (s *spec) countsForks() bool {
 	return s.Limits.Pids > 0 && (s.Boxed != nil || cgroup.Held(s.Parents, "pids"))
 }
 
-// refusedForks is how many there were until now.
+// refusedForks is how many forks were refused until now.
 func (s *spec) refusedForks() int64 {
 	if !s.countsForks() {
 		return 0

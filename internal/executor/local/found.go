@@ -9,11 +9,11 @@ import (
 )
 
 // found holds back the ends of an attempt's tasks that a new server finds, until it is known of
-// each of them whether it is over: then they are told in the order in which they came to pass. A
-// task that failed because another was gone must not be told before that other one.
+// each task whether it is over. Then they are told in the order in which they happened. A task
+// that failed because another was gone must not be told before that other one.
 type found struct {
 	mu      sync.Mutex
-	unclear int // tasks of a server before of which it is not known whether they are over
+	unclear int // tasks from before the start that may or may not be over
 	ends    []end
 }
 
@@ -24,7 +24,7 @@ type end struct {
 	tell func()
 }
 
-// over tells the end of a task, or keeps it until its turn.
+// over tells the end of a task, or holds it back until its turn.
 func (f *found) over(e end) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -35,7 +35,8 @@ func (f *found) over(e end) {
 	e.tell()
 }
 
-// clear says of one more task that it is known whether it is over, or cannot be known soon.
+// clear counts one more task as settled: it is known whether it is over, or that cannot be known
+// soon.
 func (f *found) clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

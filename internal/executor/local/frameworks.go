@@ -5,7 +5,7 @@ import (
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
-// frameworkEnv is what training frameworks read of the gang.
+// frameworkEnv are the variables by which training frameworks know their gang.
 func (t *liveTask) frameworkEnv(job *model.Job, blocks []portBlock, host func(int32) string) []model.EnvVar {
 	var tasks []int32
 	var meets []jobspec.Meeting

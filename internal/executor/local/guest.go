@@ -14,14 +14,14 @@ import (
 	"github.com/combsched/comb/internal/executor/process"
 )
 
-// Way is how to a task: its folder, and the process that must listen there. A task that is
-// a process can put something else there.
+// Way is how to reach a task: its folder, and the process that must listen there. A task that is
+// a process can put another socket there, so the listener is checked.
 type Way struct {
 	Dir   string
 	Owner process.ID
 }
 
-// dialWithin is how long a connection may take.
+// dialWithin bounds the time to connect.
 const dialWithin = 10 * time.Second
 
 // open connects to the task's supervisor, and to no other process.
@@ -51,7 +51,7 @@ func (w Way) open() (*net.UnixConn, error) {
 	return c, nil
 }
 
-// ask sends a request and returns the files of the answer. The end of ctx ends the wait for it.
+// ask sends a request and returns the files of the answer. It stops waiting when ctx ends.
 func ask(ctx context.Context, c *net.UnixConn, r request) ([]int, error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -98,7 +98,7 @@ func (w Way) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	return net.FileConn(f)
 }
 
-// Exec runs a command beside the task. It waits while the task is suspended.
+// Exec runs a command beside the task. While the task is suspended the command waits.
 func (w Way) Exec(ctx context.Context, command executor.Command) (*executor.Session, error) {
 	c, err := w.open()
 	if err != nil {
@@ -143,7 +143,8 @@ func (w Way) Exec(ctx context.Context, command executor.Command) (*executor.Sess
 	return s, nil
 }
 
-// keyboard is the input of a terminal: its end is a character of the user's, not a closed file.
+// keyboard is the input of a terminal: its end is a character that the user types, not a closed
+// file.
 type keyboard struct{ *os.File }
 
 // Close implements io.Closer.

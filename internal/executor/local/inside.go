@@ -22,18 +22,18 @@ import (
 	"github.com/combsched/comb/internal/executor/task"
 )
 
-// errImage says that an image cannot be used, whatever the machine: another start would not help.
+// errImage says that an image cannot be used on any machine: another start would not help.
 var errImage = docker.ErrUnfit
 
-// errTaken says that an image leads the mounts elsewhere.
+// errTaken says that an image has links in the way of the task's mounts.
 var errTaken = fmt.Errorf("%w: it %w in %s, where the task's folders are put: use one without", errImage, docker.ErrInTheWay, insideTop)
 
-// insideThreads are threads that process 1 has before its task can take all that the container may
-// have, of insidePids.
+// insideThreads is how many threads process 1 starts before its task can use up the container's
+// limit of processes. They are a part of insidePids.
 const insideThreads = 8
 
-// standBy has the runtime make so many threads, which it keeps: one that it needs later and does
-// not get ends the program.
+// standBy makes the Go runtime start threads, which it keeps: a thread that it needs later and
+// does not get ends the program.
 func standBy(threads int) {
 	var there, gone sync.WaitGroup
 	leave := make(chan struct{})
@@ -54,10 +54,10 @@ func standBy(threads int) {
 // scriptWithin is how long process 1 waits for the script of its task.
 const scriptWithin = time.Minute
 
-// Inside is process 1 of a task's container: `comb inside UID MOUNT...`, with all that is mounted
-// below /comb. It is the supervisor of a process, only that it ends with all that is in the
-// container, and that the files are in a folder which the task cannot reach: so output and exit
-// code outlive the engine.
+// Inside is process 1 of a task's container: `comb inside UID MOUNT...`, with all mounts below
+// /comb. It works like the supervisor of a process. It ends with all that is in the container,
+// and its files are in a folder that the task cannot reach: so output and exit code outlive the
+// engine.
 func Inside(args []string) int {
 	time.Local = time.UTC // not by a file of the image
 	s, err := newInside(args)
@@ -88,7 +88,7 @@ func Inside(args []string) int {
 	return s.run()
 }
 
-// newInside returns an error with a supervisor where the error can be recorded.
+// newInside returns a supervisor even with an error, where the error can be recorded.
 func newInside(args []string) (*supervisor, error) {
 	if len(args) < 1 || os.Getpid() != 1 {
 		return nil, fmt.Errorf("inside is process 1 of a task's container; the server starts it")
@@ -122,7 +122,7 @@ func newInside(args []string) (*supervisor, error) {
 			return s, err
 		}
 	}
-	// An engine that died in the start may have left this container without its script.
+	// An engine that died during the start may have left this container without its script.
 	late := time.AfterFunc(scriptWithin, func() { os.Exit(exitUnable) })
 	s.private, err = readPrivate(os.Stdin)
 	if late.Stop(); err != nil {
@@ -137,7 +137,7 @@ func newInside(args []string) (*supervisor, error) {
 	}
 	s.account = &account
 	if s.spec.Boxed.OwnDir && errors.Is(task.Enterable(s.account, s.spec.Dir), task.ErrNoDir) {
-		s.spec.Dir = insideWork // engines would make it, and it would be as empty
+		s.spec.Dir = insideWork // engines would make it, just as empty
 	}
 	s.private.surroundings = surroundingsOf(s.spec.Boxed.Box.ImageEnv, account)
 	s.spec.Shell = findShell()
@@ -156,7 +156,7 @@ func newInside(args []string) (*supervisor, error) {
 	return s, nil
 }
 
-// account is the user of a task in a container: the one that it is to have, else the image's.
+// account is the user of a task in a container: the one in the spec, else the image's.
 func (s *spec) account() (task.Account, error) {
 	user := s.Boxed.User
 	if s.As != nil {
@@ -176,8 +176,8 @@ func (s *spec) account() (task.Account, error) {
 	return a, nil
 }
 
-// findProgram puts the path of an image's own program in the place of its name, as the task's user
-// finds it. What is not found keeps its name: its start says so.
+// findProgram replaces the name of an image's own program by its path, as the task's user finds
+// it. A program that is not found keeps its name, and its start fails.
 func (s *supervisor) findProgram(runs []string) {
 	if strings.Contains(runs[0], "/") {
 		return
@@ -204,16 +204,16 @@ func (s *supervisor) findProgram(runs []string) {
 	}
 }
 
-// writesStorages reports whether a task may write to a folder of the machine that others see: what
-// it leaves there must give no one its rights.
+// writesStorages reports whether a task may write to a folder of the machine that others see.
+// Files that it leaves there must give no user its rights.
 func (b *boxed) writesStorages() bool {
 	return slices.ContainsFunc(b.Box.Mounts, func(m docker.Mount) bool {
 		return !m.ReadOnly && strings.HasPrefix(m.Target, model.StorageTop+"/")
 	})
 }
 
-// meet waits until each task of the gang has an address, and puts them into the environment. A
-// stop ends the wait, too.
+// meet waits until each task of the gang has an address, and puts the addresses into the
+// environment. A stop ends the wait, too.
 func (s *supervisor) meet() error {
 	if len(s.spec.Boxed.Gang) == 0 {
 		return nil
@@ -241,7 +241,7 @@ func (s *supervisor) ofImage(fault error) string {
 	return fmt.Sprintf("the image %s %v", s.spec.Boxed.Image, fault)
 }
 
-// program is what the task's main process is to be: the image's own one, or the shell.
+// program is the task's main program: the image's own one, or the shell.
 func (s *spec) program() string {
 	if s.Boxed != nil && len(s.Boxed.Runs) > 0 {
 		return s.Boxed.Runs[0]
@@ -249,9 +249,10 @@ func (s *spec) program() string {
 	return s.Shell
 }
 
-// startFault says what of a job or its image kept the main process from being started; "" is that
-// it is neither. All that the kernel refuses is theirs, as far as the machine lacks nothing: else
-// they could have nodes put aside. The shell of a process is the machine's, and is tried alone.
+// startFault says what in a job or its image kept the main process from starting; "" when it is
+// neither. An error of the kernel counts as theirs, as long as the machine lacks nothing: else a
+// job could get nodes quarantined. The shell of a process is the machine's, and is tried on its
+// own.
 func (s *supervisor) startFault(err error) string {
 	var fault task.SpawnFault
 	switch {
@@ -271,16 +272,16 @@ func (s *supervisor) startFault(err error) string {
 // variables are those of the main process.
 func (s *supervisor) variables() []string { return within(s.spec.Env, s.private.surroundings) }
 
-// What Linux takes for a program that it starts, in bytes: of a variable, and of all of them where
-// the limit of the stack is small or large. Each counts with its end, and with where it is.
+// Linux's bounds on what a program is started with, in bytes: for one variable, and for all of
+// them with a small or a large stack limit. Each variable counts with its end and its pointer.
 const (
 	longestVariable          = 128<<10 - 1
 	leastOfAll, mostOfAll    = 128 << 10, 6 << 20
 	endOfVariable, ofPointer = 1, 8
 )
 
-// tooLong says which variables are too long for a program to be started with them, by the limit of
-// this process's stack; "" is that they are not. A program's words take some as well.
+// tooLong says which variables are too long for a program to start with them, by the stack limit
+// of this process; "" when none are. A program's arguments take some of it as well.
 func tooLong(env []string) string {
 	all := 0
 	for _, v := range env {
@@ -295,7 +296,7 @@ func tooLong(env []string) string {
 		return ""
 	}
 	may := int(min(max(stack.Cur/4, leastOfAll), mostOfAll))
-	if all < may-longestVariable { // beside them there is room for the longest word of a program
+	if all < may-longestVariable { // besides them there is room for the longest argument of a program
 		return ""
 	}
 	said := fmt.Sprintf("the task's %d variables have %d KiB, and a program is started with %d KiB at most",
@@ -307,8 +308,8 @@ func tooLong(env []string) string {
 		"(--ulimit stack=64Mi, or limits of the role)", stack.Cur>>10)
 }
 
-// shellStarts reports whether the shell starts without what is the job's. It has no time to do
-// anything.
+// shellStarts reports whether the shell starts without anything of the job's. It has no time to
+// do anything.
 func (s *supervisor) shellStarts() bool {
 	attr := &syscall.ProcAttr{Dir: "/", Sys: &syscall.SysProcAttr{Setsid: true}}
 	pid, err := task.Spawn(s.spec.Parents, s.spec.groupName(), []string{s.spec.Shell, "-c", ":"}, as(s.account, attr))
@@ -346,8 +347,8 @@ func imageFault(s *spec, fault task.SpawnFault) error {
 // imagePath is where programs are in an image that does not say it.
 const imagePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// surroundingsOf are the image's variables, without those of the platform, and what every container
-// has.
+// surroundingsOf are the image's variables, without those of the platform, and what every
+// container has.
 func surroundingsOf(env []string, account task.Account) []string {
 	out := slices.DeleteFunc(env, func(v string) bool {
 		name, _, ok := strings.Cut(v, "=")

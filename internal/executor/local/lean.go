@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Each task has a supervisor, and in a container a process 1 as well: what one takes of the
-// processors to start, and of the memory while its task runs, all tasks of a machine take.
+// Each task has a supervisor, and in a container a process 1 as well. Whatever CPU one takes to
+// start, and whatever memory it keeps, is multiplied by the tasks of a machine.
 
-// leanEnv is how such a process is started: what its start allocates is not much, so that nothing
-// is collected before that is over.
+// leanEnv is the environment of such a process: its start allocates little, so there is no
+// garbage collection before it is over.
 func leanEnv() []string { return []string{"GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=16MiB"} }
 
 const (
-	// garbage is how much there may be, in percent of what is in use: it moves bytes and waits.
+	// garbage is the GC percentage after the start: the process only moves bytes and waits.
 	garbage = 50
-	// leanAfter is behind the start: the process of a short task has ended by then.
+	// leanAfter is when memory is given back: the process of a short task has ended by then.
 	leanAfter = 3 * time.Second
 )
 
-// lean gives back what the start of this process took of the memory, a moment later, and keeps it
+// lean gives back, a moment later, the memory that the start of this process took, and keeps it
 // small from then on.
 func lean() {
 	time.AfterFunc(leanAfter, func() {

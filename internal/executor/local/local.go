@@ -32,35 +32,35 @@ type Options struct {
 	Dir     string // the jobs folder of the data directory; absolute
 	Cluster string // the data directory's cluster id, in every marker
 	Self    string // path of the comb binary, which is also the supervisor
-	// Tell takes a fact. It may block for a moment and is called from many
-	// goroutines; facts about one task come in order.
+	// Tell takes a fact. It may block for a moment and is called from many goroutines; facts
+	// about one task come in order.
 	Tell func(model.Fact)
-	// Secrets returns the values that a job's commands refer to; nil is none.
-	// An error that is EIO is the disk's: the start waits until they can be read.
+	// Secrets returns the values that a job's commands refer to; nil: none. An EIO error is the
+	// disk's: the start waits until they can be read.
 	Secrets func(model.JobID) (map[string]string, error)
-	// Storage returns a storage that jobs of a virtual cluster may use, as the configuration says
-	// now; nil has none.
+	// Storage returns a storage that jobs of a virtual cluster may use in the present
+	// configuration; nil: none.
 	Storage func(vc cell.VCName, name string) (model.Storage, bool)
-	// Identity says with which numbers the tasks of a user run now; see executor.Whose.
+	// Identity says as which user and group the tasks of a user run now; see executor.Whose.
 	Identity func(user model.Subject) (executor.Identity, error)
-	// Code puts a job's upload at a path among the job's files; nil has none.
+	// Code puts a job's upload at a path among the job's files; nil: none.
 	Code func(job *model.Job, path string) error
-	// Room says why nothing more should be put on the disk of the jobs folder: no task is
-	// started until it says nil. It must be quick, and may be called from many goroutines;
-	// nil is a disk that always has room.
+	// Room says why nothing more should be put on the disk of the jobs folder: no task is started
+	// until it returns nil. It must be quick, and may be called from many goroutines. A nil Room
+	// means that the disk always has room.
 	Room func() error
-	// Leaves are those of the present configuration, whose devices are looked at now and then; nil
-	// looks at none. A start looks in either case.
+	// Leaves are those of the present configuration; their devices are checked now and then. nil:
+	// none are. A start checks its devices in either case.
 	Leaves func() []machine.Leaf
 	// HasNode says whether tasks of a node run here; nil takes every node.
 	HasNode      func(cell.NodeName) bool
 	RequireImage bool // refuse a job with a dockerImage instead of warning, where there is no Engine
-	// Engine runs tasks of jobs that name an image in containers; nil ignores images. It need not
-	// answer yet: what is to start in a container is refused until it does.
+	// Engine runs tasks of jobs that name an image, in containers; nil ignores images. It need
+	// not answer yet: until it does, starts in containers are refused.
 	Engine *docker.Engine
-	Images docker.ImageOptions // of the engine; its Log is that below
-	// ContainerDiskMB is what a container may write to its own disk, at most and when its task asks
-	// for nothing; 0 is any amount.
+	Images docker.ImageOptions // of the engine; its Log is set from Log below
+	// ContainerDiskMB is what a container may write to its own disk: the most, and the default of
+	// a task that asks for nothing. 0 is no limit.
 	ContainerDiskMB int64
 	Log             *slog.Logger
 
@@ -69,11 +69,11 @@ type Options struct {
 	LogFile     int64         // bytes of one log file [8 MiB]
 	LogFiles    int           // log files kept for each stream [8]
 	LogRate     int64         // bytes a second taken from one stream [16 MiB]
-	Leftover    time.Duration // for what the main process leaves behind [2 s]
+	Leftover    time.Duration // time for what the main process leaves behind [2 s]
 	PortMin     int32         // first port given to tasks [20000]
 	PortMax     int32         // last one [31999]
 	NoCgroups   bool          // leave cgroups alone
-	Sampler     string        // program that is asked what GPUs do, as nvidia-smi is [nvidia-smi]
+	Sampler     string        // program that reports on GPUs, as nvidia-smi does [nvidia-smi]
 	SampleEvery time.Duration // how often [10 s]
 	Dev         string        // folder of the machine's device files; tests have another [/dev]
 	NoSuspend   bool          // say that tasks cannot be suspended here
@@ -150,26 +150,26 @@ type Executor struct {
 
 	mu       sync.Mutex
 	attempts map[model.AttemptID]*attempt
-	// early are stops that overtook their start.
+	// early are stops that came before their start.
 	early       map[model.AttemptID]model.Duration
 	suspendOnce sync.Once
 	canSuspend  bool
-	// turns are rotations that overtook their start.
+	// turns are rotations that came before their start.
 	turns map[model.AttemptID]*model.Rotation
 	// jobs counts the live attempts of each job.
 	jobs map[model.JobID]int
-	// adopted are closed when the tasks of a server before are judged.
+	// adopted are closed when it is known whether the tasks from before the start live.
 	adopted []<-chan struct{}
 }
 
-// attempt is a gang that was started and is not known to be over.
+// attempt is a gang's attempt that was started and is not known to be over.
 type attempt struct {
 	id    model.AttemptID
 	start *model.Start // nil when only its files are known
 	tasks []*liveTask
 	left  int
 	found found
-	whose func() (executor.Identity, error) // of its tasks
+	whose func() (executor.Identity, error) // the user that its tasks run as
 }
 
 const (
@@ -233,17 +233,18 @@ func safeName(name string) string {
 	return string(keep[:min(len(keep), 40)])
 }
 
-// compareBoot tells whether the machine was rebooted since the folder was used.
-// The file is replaced by Sweep, when the first round's ends are recorded.
+// compareBoot notes whether the machine was rebooted since the folder was last used. Sweep
+// replaces the file, when the ends of the first round are recorded.
 func (e *Executor) compareBoot() error {
 	var before string
 	err := safefile.Read(e.o.Dir, bootFile, &before)
 	if errors.Is(err, fs.ErrNotExist) {
 		return e.rememberBoot()
 	}
-	e.rebooted = err != nil || before != e.boot // a damaged file is what a power cut may leave
+	e.rebooted = err != nil || before != e.boot // a power cut may leave a damaged file
 	if err == nil && e.rebooted {
-		// Nobody of that time lives; locks of turns would stay for ever, a file for each attempt.
+		// No process of that time lives; locks of turns would stay for ever, a file for each
+		// attempt.
 		locks := filepath.Join(e.o.Dir, locksFolder)
 		if err := errors.Join(os.RemoveAll(locks), os.Mkdir(locks, 0o700)); err != nil {
 			return fmt.Errorf("empty the folder of locks after a reboot: %w", err)
@@ -274,13 +275,12 @@ func (e *Executor) Close() {
 	e.wg.Wait()
 }
 
-// Do carries out one action, at once and without blocking: a start makes a
-// supervisor for each task, a stop asks them. The same action again does
-// nothing more than tell the end again.
+// Do carries out one action, at once and without blocking: a start makes a supervisor for each
+// task, a stop asks the supervisors. Repeating an action only tells the end again.
 func (e *Executor) Do(a model.Action) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.ctx.Err() != nil || a.Lost != nil { // this machine is the node: what it lost is gone
+	if e.ctx.Err() != nil || a.Lost != nil { // this machine is the node, so what ran on a lost one is gone
 		return
 	}
 	if a.Start != nil {
@@ -344,7 +344,7 @@ func (e *Executor) begin(a model.Action) {
 	}
 }
 
-// Adopted implements engine.Adopter. A task whose files cannot be read at once does not hold it up.
+// Adopted implements engine.Adopter. A task whose files cannot be read at once does not delay it.
 func (e *Executor) Adopted(ctx context.Context) {
 	e.roster.adopted()
 	ctx, cancel := context.WithTimeout(ctx, adoptWithin)
@@ -364,7 +364,7 @@ func (e *Executor) Adopted(ctx context.Context) {
 	}
 }
 
-// adoptWithin is how long the tasks of a server before may be looked for.
+// adoptWithin bounds the search for tasks from before the start.
 const adoptWithin = 5 * time.Second
 
 // Renewed looks at all devices again, as a new configuration names them.
@@ -375,8 +375,8 @@ func (e *Executor) run(at *attempt) {
 	e.jobs[at.id.Job]++
 }
 
-// adopt takes up an attempt of which only the files are known. Tasks that are
-// over were told already, except perhaps before a restart.
+// adopt takes up an attempt of which only the files are known. Tasks that are over were told
+// already, unless known says that they were told before a restart at most.
 func (e *Executor) adopt(id model.AttemptID, ordinals []int32, known bool) {
 	at := &attempt{id: id}
 	for _, n := range ordinals {
@@ -397,8 +397,8 @@ func (e *Executor) adopt(id model.AttemptID, ordinals []int32, known bool) {
 	}
 }
 
-// over is called once by each task at its end; it forgets an attempt that has
-// ended, and releases the ports of a job that has no live attempt.
+// over is called once by each task at its end. It forgets an attempt that has ended, and releases
+// the ports of a job without a live attempt.
 func (e *Executor) over(at *attempt) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -427,7 +427,7 @@ func (at *attempt) stop(grace model.Duration) {
 	}
 }
 
-// tell hands a fact on, unless the executor is closed.
+// tell passes a fact on, unless the executor is closed.
 func (e *Executor) tell(f model.Fact) {
 	if e.ctx.Err() == nil {
 		e.o.Tell(f)

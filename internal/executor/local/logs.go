@@ -16,13 +16,13 @@ import (
 	"github.com/combsched/comb/internal/executor/task"
 )
 
-// Log is one stream across its files. It never follows a link. Offsets count
-// from the beginning of the stream. Where rotation has removed something there is a gap behind
-// the first lines, which it keeps.
+// Log is one stream of a task across its files. It never follows a link. Offsets count from the
+// beginning of the stream. Rotation keeps the first lines; what it has removed is a gap behind
+// them.
 type Log struct {
 	root   *os.Root
 	stream string
-	at     int64 // where Read goes on
+	at     int64 // where Read continues
 	file   *os.File
 	open   segment // of file
 	names  []segment
@@ -49,8 +49,8 @@ func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error
 	return out, nil
 }
 
-// turnsOfLog reads in which order the streams of a task were printed, behind offsets of both. The
-// task may write the file itself: what is not in order is where the order ends.
+// turnsOfLog reads in which order the streams of a task were printed, from given offsets of both
+// on. The task may write the file itself: reading stops at the first record that is out of order.
 func turnsOfLog(e *Executor, ref executor.LogRef, behind [2]int64) ([]executor.Turn, error) {
 	root, err := openTaskDir(e.o.Dir, e.place.task(ref.Attempt, ref.Task))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,11 +79,11 @@ func turnsOfLog(e *Executor, ref executor.LogRef, behind [2]int64) ([]executor.T
 	return turnsIn(data, behind), nil
 }
 
-// firstRecords is how many bytes of an order are read first; a log that is followed needs few.
+// firstRecords is how many bytes of an order are read first; following a log needs few.
 const firstRecords = 512 * task.RecordBytes
 
-// recordsBehind reads the end of an order of so many bytes, from where both streams are at most at
-// offsets: a log that is followed needs the rest no more.
+// recordsBehind reads the end of an order of size bytes: back to where both streams are at or
+// before the offsets in behind. Following a log needs no more.
 func recordsBehind(f io.ReaderAt, size int64, behind [2]int64) ([]byte, error) {
 	size -= size % task.RecordBytes
 	var data []byte
@@ -106,14 +106,14 @@ func recordsBehind(f io.ReaderAt, size int64, behind [2]int64) ([]byte, error) {
 	}
 }
 
-// recordAt reads the first record of some.
+// recordAt reads the first record of data.
 func recordAt(data []byte) (stream int, to int64) {
 	n := binary.BigEndian.Uint64(data)
 	return int(n / task.SecondBit), int64(n % task.SecondBit)
 }
 
-// turnsIn reads records of an order, without those up to offsets of both streams. The last one
-// stays: it says which stream goes on.
+// turnsIn reads records of an order, without those up to the offsets in behind. The last record
+// stays anyway: it says which stream goes on.
 func turnsIn(data []byte, behind [2]int64) (list []executor.Turn) {
 	streams := [2]string{Stdout, Stderr}
 	reached, last := [2]int64{}, executor.Turn{}
@@ -133,9 +133,9 @@ func turnsIn(data []byte, behind [2]int64) (list []executor.Turn) {
 	return list
 }
 
-// openLog opens a log for Read from an offset in its stream, or from the next
-// byte that is kept; a negative offset counts from the end, and does not reach over the gap.
-// executor.ErrNoLog says that there is none, executor.ErrReplaced that something else is there.
+// openLog opens a log for Read at an offset in its stream, or at the next byte that is kept. A
+// negative offset counts from the end, but not back over the gap. executor.ErrNoLog says that
+// there is none, executor.ErrReplaced that something else is there.
 func (e *Executor) openLog(ref executor.LogRef, from int64) (*Log, error) {
 	if ref.Stream != Stdout && ref.Stream != Stderr {
 		return nil, fmt.Errorf("%w: a task has %s and %s, not %q", executor.ErrNoLog, Stdout, Stderr, ref.Stream)
@@ -160,7 +160,7 @@ func (e *Executor) openLog(ref executor.LogRef, from int64) (*Log, error) {
 	return l, nil
 }
 
-// Offset returns where Read goes on.
+// Offset returns where Read continues.
 func (l *Log) Offset() int64 { return l.at }
 
 // Bounds looks at the files, and returns the first offset behind any gap and the present end.
@@ -181,7 +181,7 @@ func (l *Log) end() int64 {
 	return last.base + last.size
 }
 
-// gap is what rotation has removed, by the last look: nothing where to is 0.
+// gap is what rotation has removed, as of the last look; to is 0 when nothing.
 func (l *Log) gap() (from, to int64) {
 	switch head := l.names[0]; {
 	case head.base > 0:
@@ -192,7 +192,7 @@ func (l *Log) gap() (from, to int64) {
 	return 0, 0
 }
 
-// past is the next offset that is kept.
+// past is the next kept offset from at on.
 func (l *Log) past(at int64) int64 {
 	if from, to := l.gap(); at >= from && at < to {
 		return to
@@ -200,8 +200,8 @@ func (l *Log) past(at int64) int64 {
 	return at
 }
 
-// segments lists a stream's files by offset. One of them that is no plain file hides what it stood
-// for: that is an error.
+// segments lists a stream's files by offset. A file that is not a plain one is an error: it
+// stands in the place of a part of the log.
 func segments(root *os.Root, stream string) ([]segment, error) {
 	dir, err := root.Open(".")
 	if err != nil {

@@ -19,17 +19,17 @@ import (
 	"github.com/combsched/comb/internal/executor/process"
 )
 
-// membersFile, in a job's folder, says who of the job runs. All its tasks read it.
+// membersFile, in a job's folder, lists the job's running tasks. All its tasks read it.
 const membersFile = "members.json"
 
-// membersPause gathers changes that come together: a gang starts, a server that
-// was restarted finds tasks again.
+// membersPause gathers changes that come together, such as when a gang starts, or when a
+// restarted server finds tasks again.
 const membersPause = 100 * time.Millisecond
 
-// member is one, and what runs of it.
+// member is one running task, with its processes.
 type member struct {
 	executor.Member
-	top process.ID // all of it is below this one
+	top process.ID // all its processes are below this one
 }
 
 // roster keeps the members of every job whose tasks may come and go.
@@ -43,17 +43,17 @@ type roster struct {
 // crew are the members of one job.
 type crew struct {
 	version int64
-	signal  unix.Signal // 0 tells nobody
+	signal  unix.Signal // sent to its tasks after each change; 0: none
 	members map[int32]*member
-	// expected are tasks of which it is not known yet whether they live: until it is,
-	// a file without them would say something wrong.
+	// expected are tasks that may live or not: until it is known, a file without them could be
+	// wrong.
 	expected map[int32]bool
-	adopting bool // a server before knew tasks of this job, and not all may have been named
+	adopting bool // tasks from before the start may not all have been named yet
 	changed  bool
-	writing  bool // somebody will write
+	writing  bool // a goroutine is about to write
 }
 
-// of returns the crew of a task's job, nil where nobody keeps one; r.mu is held.
+// of returns the crew of a task's job, nil where the job needs none; r.mu is held.
 func (r *roster) of(t *liveTask) *crew {
 	if t.start == nil || !t.at.start.Job.Varies() {
 		return nil
@@ -89,7 +89,7 @@ func (r *roster) ensure(t *liveTask) error {
 	return safefile.Write(dir, membersFile, executor.Membership{Members: []executor.Member{}})
 }
 
-// expect says that a task may live already.
+// expect notes that a task may live already.
 func (r *roster) expect(t *liveTask) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +98,7 @@ func (r *roster) expect(t *liveTask) {
 	}
 }
 
-// adopted says that all tasks of a server before were named.
+// adopted notes that all tasks from before the start were named.
 func (r *roster) adopted() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,10 +110,10 @@ func (r *roster) adopted() {
 	}
 }
 
-// open reports whether a file would say something wrong now; r.mu is held.
+// open reports whether a file written now could be wrong; r.mu is held.
 func (c *crew) open() bool { return c.adopting || len(c.expected) > 0 }
 
-// join says that a task runs, and where.
+// join notes that a task runs, and where.
 func (r *roster) join(t *liveTask, host string, top process.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,7 @@ func (r *roster) join(t *liveTask, host string, top process.ID) {
 	r.change(t.at.id.Job, c)
 }
 
-// leaving says that a task was asked to stop; one that does not run yet is none.
+// leaving notes that a task was asked to stop; one that does not run yet is not a member.
 func (r *roster) leaving(t *liveTask) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,20 +143,20 @@ func (r *roster) leaving(t *liveTask) {
 	r.change(t.at.id.Job, c)
 }
 
-// leave says that a task is over.
+// leave notes that a task is over.
 func (r *roster) leave(t *liveTask) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.of(t)
 	if c == nil || r.e.ctx.Err() != nil {
-		return // a server that ends knows nothing of an end of the task
+		return // a closing server does not know of an end of the task
 	}
 	delete(c.expected, t.n)
 	delete(c.members, t.n)
 	r.change(t.at.id.Job, c)
 }
 
-// change has the file written in a moment; r.mu is held.
+// change schedules a write of the file; r.mu is held.
 func (r *roster) change(id model.JobID, c *crew) {
 	c.changed = true
 	if c.writing || c.open() {
@@ -213,7 +213,7 @@ func (r *roster) write(id model.JobID, c *crew) {
 	}
 }
 
-// share makes the folder in which containers of a job see who runs.
+// share makes the folder in which containers of a job see its members.
 func (r *roster) share(id model.JobID) error {
 	r.files.Lock()
 	defer r.files.Unlock()
@@ -228,7 +228,7 @@ func (r *roster) share(id model.JobID) error {
 	return r.put(id, now)
 }
 
-// put writes the file of a job, once more where containers see it; r.files is held.
+// put writes the file of a job, and a copy where containers see it; r.files is held.
 func (r *roster) put(id model.JobID, now executor.Membership) error {
 	dir := r.e.place.job(id)
 	if err := safefile.Write(dir, membersFile, now); err != nil {
@@ -236,7 +236,7 @@ func (r *roster) put(id model.JobID, now executor.Membership) error {
 	}
 	seen := filepath.Join(dir, sharedMembers)
 	if _, err := os.Lstat(seen); err != nil {
-		return nil // no task of it runs in a container
+		return nil // no task of the job runs in a container
 	}
 	data, err := json.Marshal(now)
 	tmp := filepath.Join(seen, membersFile+".new")
@@ -252,11 +252,11 @@ func (r *roster) put(id model.JobID, now executor.Membership) error {
 	return safefile.Replace(tmp, filepath.Join(seen, membersFile))
 }
 
-// tellMembers signals those of each task that catch the signal.
+// tellMembers signals those processes of each task that catch the signal.
 func tellMembers(tops []process.ID, sig unix.Signal) {
 	all, err := process.All()
 	if err != nil {
-		return // the file says it all
+		return // the file tells it all
 	}
 	for _, top := range tops {
 		if st, ok := all[top.PID]; !ok || st.Start != top.Start {
@@ -268,8 +268,8 @@ func tellMembers(tops []process.ID, sig unix.Signal) {
 	}
 }
 
-// top is the process below which all of a task are: its supervisor, or process 1 of its
-// container; zero where that is not known.
+// top is the process above all others of a task: its supervisor, or process 1 of its container;
+// zero where that is not known.
 func (t *liveTask) top(s *spec, id identity) process.ID {
 	if s.Boxed != nil {
 		return id.Main

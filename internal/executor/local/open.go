@@ -10,9 +10,9 @@ import (
 	"github.com/combsched/comb/internal/executor"
 )
 
-// openTaskDir opens a task's directory element by element. A task runs as our
-// own user and could put a link anywhere in its directory's path: what is opened
-// must be the very directory that stands there, not what a link points to.
+// openTaskDir opens a task's directory element by element. A task may run as the server's user
+// and could put a link anywhere in its directory's path: what is opened must be the directory
+// itself, and not what a link points to.
 func openTaskDir(base, path string) (*os.Root, error) {
 	rel, err := filepath.Rel(base, path)
 	if err != nil {

@@ -13,19 +13,19 @@ import (
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
-// File is where a job's folder has its ports.
+// portsFileName is the file of a job's ports, in the job's folder.
 const portsFileName = "ports.json"
 
-// Gang is the label of the port that each task of a gang has beside those that its role asks
-// for: where the tasks of a framework find one another. It cannot be a role's label,
-// since those are names.
+// gangLabel is the label of a port that each task of a gang has besides those that its role asks
+// for: training frameworks find each other by it. It cannot be a role's label, since those are
+// names.
 const gangLabel = "*gang"
 
-// given is in front of the label of a port that a task has although its role does not ask for it:
-// see jobspec.GivenPorts.
+// given begins the label of a port that a task has although its role does not ask for it: see
+// jobspec.GivenPorts.
 const given = "+"
 
-// Block is the ports of one label of one task.
+// portBlock is the ports of one label of one task.
 type portBlock struct {
 	Task  int32  `json:"task"`
 	Label string `json:"label"`
@@ -33,14 +33,13 @@ type portBlock struct {
 	Count int32  `json:"count"`
 }
 
-// asked reports whether the role asks for the block, so that the task cannot be without.
+// asked reports whether the role asks for the block, so that the task cannot run without it.
 func (b *portBlock) asked() bool { return b.Label != gangLabel && !strings.HasPrefix(b.Label, given) }
 
-// Register gives every live job ports of its own. All tasks of a job get theirs at
-// its first start, so that each task knows the others' from the beginning, and
-// the job keeps them in its folder for its next attempts. The file does not wait
-// for the disk: after a power cut no task of the job lives that could know the
-// old numbers.
+// portRegister gives every live job ports of its own. All tasks of a job get theirs at its first
+// start, so that each task knows the others' from the beginning. The job keeps them in its folder
+// for its next attempts. The file need not reach the disk: after a power cut no living task knows
+// the old numbers.
 type portRegister struct {
 	mu       sync.Mutex
 	min, max int32
@@ -49,8 +48,8 @@ type portRegister struct {
 	jobs     map[model.JobID][]portBlock
 }
 
-// Open begins at a random port, so that two servers on one machine rarely try
-// the same one at the same moment.
+// Open starts the search at a random port, so that two servers on one machine rarely try the same
+// one at the same moment.
 func (p *portRegister) Open(lo, hi int32) {
 	p.min, p.max = lo, hi
 	p.next = lo + rand.Int32N(hi-lo+1)
@@ -72,7 +71,7 @@ func (p *portRegister) register(id model.JobID, blocks []portBlock) {
 	p.jobs[id] = blocks
 	for _, b := range blocks {
 		if b.First < 1 || b.Count < 1 || b.First > 65535 || b.Count > 65535 {
-			continue // the file is within reach of the job's own tasks
+			continue // the job's own tasks can write the file
 		}
 		for n := range b.Count {
 			p.taken[b.First+n] = id
@@ -121,9 +120,8 @@ func (p *portRegister) Of(dir string, start *model.Start) ([]portBlock, error) {
 	return want, nil
 }
 
-// giveAll gives blocks their first ports: those that the roles ask for before all others. One
-// that they do not ask for may get none, and those that are given beside leave half of the range
-// to others.
+// giveAll gives blocks their first ports: those that the roles ask for before all others. The
+// others may get none, and ports with the label given leave half of the range free.
 func (p *portRegister) giveAll(id model.JobID, blocks []portBlock) error {
 	half := int(p.max-p.min+1) / 2
 	for _, asked := range []bool{true, false} {
@@ -179,8 +177,8 @@ func wanted(j *model.Job) []portBlock {
 	return want
 }
 
-// reusable says whether kept blocks are what is wanted, and free. Those that no role asks for may
-// be missing: there was no room for them.
+// reusable reports whether kept blocks are what is wanted, and free. Blocks that no role asks for
+// may be missing: there was no room for them.
 func (p *portRegister) reusable(kept, want []portBlock) bool {
 	for _, w := range want {
 		if len(kept) > 0 {
@@ -238,8 +236,8 @@ func (p *portRegister) free(first, count int32) bool {
 	return true
 }
 
-// Numbers returns the ports of one label of a task, or of all that its role asked for
-// for "*".
+// portNumbers returns a task's ports of one label, or all that its role asks for when the label
+// is allLabels.
 func portNumbers(blocks []portBlock, task int32, label string) []int32 {
 	var list []int32
 	for _, b := range blocks {
@@ -252,8 +250,8 @@ func portNumbers(blocks []portBlock, task int32, label string) []int32 {
 	return list
 }
 
-// Table answers for blocks as Numbers does, by a table of them: a task is told of all others, and
-// each look at all blocks would be one too many.
+// portTable answers as portNumbers does, from a table: a task is told the ports of all others,
+// and searching all blocks for each would be slow.
 func portTable(blocks []portBlock) func(task int32, label string) []int32 {
 	type key struct {
 		task  int32
@@ -284,5 +282,6 @@ func (p *portRegister) Labelled(id model.JobID, task int32) map[string][]int32 {
 	return list
 }
 
-// All stands for all labels that roles ask for. It cannot be a label: those are names.
+// allLabels stands for all labels that roles ask for. It cannot be a label, since those are
+// names.
 const allLabels = "*"

@@ -27,7 +27,7 @@ import (
 const (
 	sigEnd = unix.SIGTERM // to a supervisor: end yourself and the task
 
-	localHost = "127.0.0.1" // where tasks of this machine reach each other
+	localHost = "127.0.0.1" // at which tasks of this machine reach each other
 )
 
 // prepare makes the task's directory and what its supervisor needs. A refusal
@@ -101,13 +101,13 @@ func (t *liveTask) prepare() (*spec, *private, *outcome) {
 	return s, own, t.write(s, role, blocks, seen)
 }
 
-// write binds the task's storages, behind its image, which may have been long in coming, and writes
-// its record.
+// write mounts the task's storages and writes its spec. It comes after the image, which may have
+// taken long to fetch.
 func (t *liveTask) write(s *spec, role *model.Role, blocks []portBlock, seen paths) *outcome {
 	job := t.at.start.Job
 	data, err := seen.bind(t.e, job, s)
 	if err != nil {
-		var f *machine.StorageFault // what is about its user blames no node, and waits until it is mended
+		var f *machine.StorageFault // a storage that its user may not have blames no node, and waits until that is mended
 		return &outcome{Refused: err.Error(), Fetch: errors.As(err, &f) && f.User}
 	}
 	var ignored []string
@@ -178,8 +178,8 @@ func (t *liveTask) private(lines []string, who *task.Account) (*private, error) 
 	return &private{script: []byte(text), surroundings: t.surroundings(caller, who)}, nil
 }
 
-// workingDir resolves a job's own directory; "" is the task's. One in the job's code is not there
-// yet.
+// workingDir resolves a job's own directory; "" is the task's. A directory in the job's code is
+// not there yet.
 func workingDir(asked, own string, coded bool) (string, error) {
 	if asked == "" || coded && !filepath.IsAbs(asked) {
 		return filepath.Join(own, asked), nil
@@ -197,7 +197,7 @@ func workingDir(asked, own string, coded bool) (string, error) {
 	return asked, nil
 }
 
-// warn tells the user, once for each job, what this runtime does not do.
+// warn tells the user, once for each job, what this runtime does not support.
 func (t *liveTask) warn(s *spec, image string, ignored []string) {
 	l, boxed := s.Limits, s.Boxed != nil
 	jobDir := t.e.place.job(t.at.id.Job)
@@ -220,8 +220,9 @@ func (t *liveTask) warn(s *spec, image string, ignored []string) {
 	}
 }
 
-// spawn starts the supervisor in a session of its own and sends it what no file may hold; nil is
-// nothing, for one that takes up what runs. What comes back on the pipe is its identity message.
+// spawn starts the supervisor in a session of its own and sends it what no file may hold. A nil
+// own is for a supervisor that takes over what runs. The pipe that it returns brings the
+// supervisor's identity message.
 func (t *liveTask) spawn(own *private) (*os.Process, *os.File, error) {
 	stdin, feed, err := os.Pipe()
 	if err != nil {
@@ -254,13 +255,13 @@ func (t *liveTask) spawn(own *private) (*os.Process, *os.File, error) {
 	go func() {
 		defer feed.Close()
 		if own != nil {
-			_, _ = feed.Write(own.encode()) // a supervisor that is gone is seen by its end
+			_, _ = feed.Write(own.encode()) // a supervisor that is gone is noticed by its end
 		}
 	}()
 	return p, status, nil
 }
 
-// readStatus waits for the supervisor's word; nil when it ended without one.
+// readStatus waits for the supervisor's message; nil when it ended without one.
 func readStatus(f *os.File) *identity {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, safefile.Longest))
@@ -274,22 +275,22 @@ func readStatus(f *os.File) *identity {
 	return id
 }
 
-// longestWords is of a last line that is told, in bytes.
+// longestWords bounds the last line that is told, in bytes.
 const longestWords = 200
 
-// lastWords is the last line that the task wrote on standard error, without the values
-// of its job's secrets; "" where there is none.
+// lastWords is the last line that the task wrote to standard error, without the values of its
+// job's secrets; "" where there is none.
 func (t *liveTask) lastWords() string {
 	files, err := filepath.Glob(filepath.Join(t.dir, Stderr+".*"))
 	if err != nil || len(files) == 0 {
 		return ""
 	}
 	slices.Sort(files)
-	text := strings.TrimPrefix(lastLine(files[len(files)-1]), "/proc/self/fd/3: ") // as bash calls the script
+	text := strings.TrimPrefix(lastLine(files[len(files)-1]), "/proc/self/fd/3: ") // how bash names the script
 	if t.e.o.Secrets != nil {
 		secrets, err := t.e.o.Secrets(t.at.id.Job)
 		if err != nil {
-			return "" // what is secret in it is not known
+			return "" // its secrets are not known, so they cannot be left out
 		}
 		for _, value := range secrets {
 			if value != "" {
@@ -309,7 +310,7 @@ func (t *liveTask) lastWords() string {
 	return text
 }
 
-// lastLine is the last line of a file, for a message; "" where there is none, or one of
+// lastLine is the last line of a file, for a message; "" where there is none, or where it has
 // more than 4,096 bytes.
 func lastLine(path string) string {
 	f, err := safefile.OpenPlain(path)
@@ -349,8 +350,8 @@ func (e *Executor) onDisk(a model.AttemptID) []int32 {
 	return tasks
 }
 
-// noteOnce returns true the first time it is asked about a job, over restarts, also before the job
-// has a folder.
+// noteOnce returns true the first time it is called for a job, also over restarts, and also
+// before the job has a folder.
 func noteOnce(jobDir, what string) bool {
 	if os.MkdirAll(jobDir, 0o700) != nil {
 		return false
@@ -363,12 +364,12 @@ func noteOnce(jobDir, what string) bool {
 	return true
 }
 
-// Platform are the numbers of the users as whom the server and process 1 of containers run.
+// Platform are the user numbers that the server and process 1 of containers run as.
 func Platform() []int64 { return []int64{int64(os.Geteuid()), keeperUser, int64(keeperOf())} }
 
-// identify says as which user a task runs: nil is as its image says, or as the server. The
-// directory of users has refused what is root's or the platform's; that is looked at again, since a
-// task of root could read all that the server keeps. A job keeps its numbers, so it ends.
+// identify says as which user a task runs; nil: as its image says, or as the server. Numbers of
+// root or of the platform are refused by the directory of users, and once more here, since a task
+// of root could read all that the server keeps. A job keeps its numbers, so it ends.
 func (t *liveTask) identify(boxed bool) (*task.Account, *outcome) {
 	id, err := t.at.whose()
 	applied := os.Geteuid() == 0 || boxed
@@ -401,8 +402,8 @@ func (t *liveTask) identify(boxed bool) (*task.Account, *outcome) {
 	return who, nil
 }
 
-// groups are those of the machine in which a task is besides, by the SKU of its leaves. A process
-// without a user of its own is in those of the server.
+// groups are the extra groups of a task, by the SKU of its leaves. A process without a user of
+// its own has the server's groups.
 func (t *liveTask) groups(who *task.Account) ([]uint32, error) {
 	list, err := task.Groups(t.start.SKU.Groups, sockets(t.e.boxes.engine), cell.Powerful)
 	boxed := t.e.boxes.runs(&t.at.start.Job.Roles[t.start.Role])
@@ -420,7 +421,7 @@ func (t *liveTask) groups(who *task.Account) ([]uint32, error) {
 }
 
 // sockets are those of the machine's container engines, also of one that runs no task: a process
-// that may write to one may do everything.
+// that may write to such a socket may do everything.
 func sockets(engine *docker.Engine) []string {
 	list := []string{docker.DefaultHost}
 	if engine != nil {
@@ -429,8 +430,8 @@ func sockets(engine *docker.Engine) []string {
 	return list
 }
 
-// owned makes folders a user's own, with what it writes there from now on; what is in them stays as
-// it is. A server that is not root cannot do so.
+// owned makes folders that belong to a user. What is in them keeps its owner. A server that is
+// not root cannot change owners.
 func owned(who *task.Account, folders ...string) (err error) {
 	for _, dir := range folders {
 		err = errors.Join(err, os.MkdirAll(dir, 0o700))
@@ -441,8 +442,8 @@ func owned(who *task.Account, folders ...string) (err error) {
 	return err
 }
 
-// openWay lets a process of another user reach its own folders: those above may be passed and not
-// read. The files beside them are the server's alone; those of other jobs are behind folders of
+// openWay lets a process of another user reach its own folders: those above can be passed and not
+// read. The files beside them are only the server's, and those of other jobs are in folders of
 // their own.
 func (t *liveTask) openWay(who *task.Account) (err error) {
 	for _, dir := range []string{filepath.Dir(t.e.o.Dir), t.e.o.Dir} {
@@ -458,8 +459,8 @@ func (t *liveTask) openWay(who *task.Account) (err error) {
 }
 
 // house makes the folders of a process that runs as a user of its own, and says where it sees
-// them. Folders above the data directory are not the server's to open: one that is closed to the
-// user is no fault of the job's, and the node is not blamed, since jobs of others run there.
+// them. The server may not open folders above the data directory. If one is closed to the user,
+// neither the job nor the node is to blame: jobs of other users run there.
 func (t *liveTask) house(who *task.Account, seen *paths) *outcome {
 	seen.files = filepath.Join(t.dir, sharedDir)
 	err := errors.Join(owned(who, seen.checkpoints, seen.code, seen.files), t.openWay(who))
@@ -478,8 +479,8 @@ func (t *liveTask) house(who *task.Account, seen *paths) *outcome {
 	return nil
 }
 
-// Closed is the first folder on the way to a path, the path among them, that tasks of a user could
-// not pass as processes; "" is that all are open. This process is root's.
+// Closed is the first folder on the way to a path, the path included, that a user's processes
+// could not pass; "": all are open. This process is root's.
 func Closed(path string, uid, gid int64) string {
 	return task.Closed(&task.Account{UID: uint32(uid), GID: uint32(gid)}, path)
 }

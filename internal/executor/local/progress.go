@@ -19,26 +19,26 @@ import (
 )
 
 const (
-	progressEvery   = time.Second // at most one fact in this time
-	maxProgressRead = 1 << 20     // bytes at one look; the rest waits for the next
-	maxProgressTail = 16 << 20    // bytes at the last look
+	progressEvery   = time.Second // between two facts, at least
+	maxProgressRead = 1 << 20     // bytes in one look; the rest waits for the next
+	maxProgressTail = 16 << 20    // bytes in the last look
 )
 
-// told is how far a task's progress file was told, so that the next server goes
-// on there. It is written one look late: what was told last may not be durable
-// when the server dies, and is then told again.
+// told is up to where a task's progress file was told, so that the next server continues there.
+// It is written one look late: when the server dies, the last fact may not be durable, and is
+// then told again.
 type told struct {
 	Offset int64  `json:"offset"`
-	File   string `json:"file,omitempty"` // which one: see whichFile
+	File   string `json:"file,omitempty"` // which file: see whichFile
 }
 
-// progress follows one task's progress file. Between two facts only the last
-// line counts, except that a checkpoint is never passed over.
+// progress follows one task's progress file. Between two facts only the last line counts, but no
+// checkpoint is skipped.
 type progress struct {
 	t        *liveTask
 	file     string
 	at       told // the first byte that is not read
-	confirm  told // to write at the next look
+	confirm  told // to be written at the next look
 	written  told
 	skipping bool // inside a line that is too long
 	point    *model.Progress
@@ -84,7 +84,7 @@ func (p *progress) tellOne(f **model.Progress) bool {
 	return true
 }
 
-// read takes whole lines; a last line without its end waits.
+// read takes whole lines; a last line without its newline waits.
 func (p *progress) read(limit int64) {
 	f, err := safefile.OpenPlain(p.file)
 	if err != nil {
@@ -128,8 +128,8 @@ func (p *progress) read(limit int64) {
 	}
 }
 
-// whichFile tells a file from another that takes its name: by its number, and by when it was
-// made, where the file system keeps that, since numbers are used again.
+// whichFile tells a file from a later one of the same name: by its inode, and by its time of
+// birth where the file system has it, since inodes are reused.
 func whichFile(f *os.File) string {
 	var st unix.Statx_t
 	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {

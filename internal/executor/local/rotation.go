@@ -4,23 +4,23 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// The bounds of a rotation that is followed, beside its own: what a task wrote into
-// its folder must neither keep its supervisor busy nor overflow. Beyond them it runs
-// always.
+// Bounds on a rotation, besides its own checks. A task can write rotations into its folder, and
+// they must neither keep its supervisor busy nor overflow. Beyond the bounds it runs all the
+// time.
 const (
 	minQuantum = 10 * model.Millisecond
 	maxEpoch   = model.Time(1) << 60
 	maxMembers = 256
 )
 
-// turns is a rotation as one of its attempts sees it.
+// turns is a rotation from the view of one of its attempts.
 type turns struct {
 	r      model.Rotation
 	own    model.AttemptID
 	slices bool // it does not run all the time
 }
 
-// turnsOf holds a rotation against the attempt that follows it.
+// turnsOf checks a rotation, for the attempt that follows it.
 func turnsOf(r model.Rotation, own model.AttemptID) turns {
 	t := turns{r: r, own: own}
 	members := 0
@@ -35,8 +35,7 @@ func turnsOf(r model.Rotation, own model.AttemptID) turns {
 // always reports whether the attempt runs all the time.
 func (t *turns) always() bool { return !t.slices }
 
-// at says whether the attempt has its turn, and until when nothing changes; 0 is for
-// ever.
+// at reports whether the attempt has its turn, and until when nothing changes; 0 is for ever.
 func (t *turns) at(now model.Time) (runs bool, until model.Time) {
 	if t.always() || now > maxEpoch {
 		return true, 0

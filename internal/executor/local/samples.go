@@ -15,23 +15,23 @@ import (
 const (
 	tellEvery    = time.Minute      // also when nothing changed
 	utilStep     = 100              // thousandths: a change that is told
-	memoryShare  = 20               // one part of so many of a device's memory is one, too
-	settledAfter = 2 * model.Second // of a turn: what is seen before may be another's
+	memoryShare  = 20               // a change of a device's memory by one part in so many is told, too
+	settledAfter = 2 * model.Second // of a turn: what is seen earlier may be another task's
 	longestPause = 5 * time.Minute  // between tries of a program that fails
 )
 
-// sampler looks now and then at the GPUs of the tasks that run here. It is one
-// goroutine, and none while there is no such task.
+// sampler looks now and then at the GPUs of the tasks that run here. It is one goroutine, and
+// none while there is no such task.
 type sampler struct {
 	e       *Executor
-	program string // absolute; "" looks at nothing
+	program string // absolute; "": nothing is sampled
 
 	mu    sync.Mutex
 	tasks map[*liveTask]*lastUse
 	runs  bool
 }
 
-// lastUse is what was told of a task last, and when.
+// lastUse is what was last told of a task, and when.
 type lastUse struct {
 	use *model.DeviceUse
 	at  time.Time
@@ -45,7 +45,7 @@ func newSampler(e *Executor, program string) *sampler {
 	return &sampler{e: e, program: path, tasks: map[*liveTask]*lastUse{}}
 }
 
-// watch looks at a task's devices until the function that it returns is called.
+// watch samples a task's devices until the function that it returns is called.
 func (s *sampler) watch(t *liveTask) (forget func()) {
 	if s.program == "" || t.start == nil || t.start.SKU.Device != cell.NVIDIA || t.start.SKU.GPU == 0 {
 		return func() {}
@@ -94,7 +94,7 @@ func (s *sampler) run() {
 	}
 }
 
-// device is one GPU at one moment.
+// device is the state of one GPU at one moment.
 type device struct {
 	machine.Device
 	tasks map[string]int64 // MiB of each task, by its marker; nil where that is not known
@@ -126,7 +126,7 @@ func (s *sampler) sample() (map[int32]*device, error) {
 	return devices, nil
 }
 
-// tell tells of each task that runs what changed noticeably.
+// tell reports each running task whose use changed noticeably.
 func (s *sampler) tell(seen map[int32]*device) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,9 +149,8 @@ func (s *sampler) tell(seen map[int32]*device) {
 	}
 }
 
-// useOf is what a task's devices do, and how much memory the fullest of them has;
-// nil where that is not known. What a task has of a device with several is told
-// by its processes.
+// useOf is the use of a task's devices, and the memory of the largest of them; nil where that is
+// not known. On a device that several tasks have, the task's memory is that of its processes.
 func useOf(t *liveTask, seen map[int32]*device, owners map[int32]int) (use *model.DeviceUse, total int64) {
 	mine := machine.PlacedDevices(t.start.SKU, t.start.Place)
 	util := int64(0)
@@ -187,8 +186,8 @@ func noticeable(before, now *model.DeviceUse, total int64) bool {
 	return max(util, -util) >= utilStep || memory != 0 && max(memory, -memory)*memoryShare >= total
 }
 
-// settled reports whether a task has run for a while: what is seen of a device
-// belongs to whoever has the turn.
+// settled reports whether a task has run for a while: what is seen of a device belongs to the
+// task that has the turn.
 func (t *liveTask) settled(now model.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/combsched/comb/internal/executor"
 )
 
-// Look reads from a jobs folder and from the processes of the machine which attempts there were.
-// Live tells the jobs whose folders are read as well; the folders of all others would be many.
+// Look reads from a jobs folder and from the machine's processes which attempts there were. live
+// names the jobs whose folders are read as well; the folders of all jobs would be too many.
 func Look(dir, cluster string, live func(model.JobID) bool) (executor.Seen, error) {
 	var seen executor.Seen
 	e := &Executor{o: Options{Dir: dir, Cluster: cluster}, place: place(dir)}

@@ -16,9 +16,9 @@ import (
 	"github.com/combsched/comb/internal/executor/task"
 )
 
-// startMain starts the task's shell, or what its image runs by itself, in a session of its own and
-// in its cgroups from the first instruction on. out and err are its streams, who is as whom it
-// runs: nil is as this process.
+// startMain starts the task's shell, or its image's own program, in a session of its own and in
+// its cgroups from the first instruction on. out and errs are its streams. who is the user that
+// it runs as; nil: this process's.
 func startMain(s *spec, own *private, out, errs *os.File, who *task.Account) (pid int, err error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *supervisor) unpack() error {
 	return err
 }
 
-// as makes what is started a user's.
+// as makes a process to be started run as a user.
 func as(who *task.Account, attr *syscall.ProcAttr) *syscall.ProcAttr {
 	if who != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: who.UID, Gid: who.GID, Groups: who.Groups}
@@ -72,16 +72,16 @@ func as(who *task.Account, attr *syscall.ProcAttr) *syscall.ProcAttr {
 	return attr
 }
 
-// scriptFile holds the script in memory only: it never has a name in a file
-// system, and it is in nobody's arguments.
+// scriptFile holds the script in memory only: it has no name in a file system, and is in no
+// process's arguments.
 func scriptFile(script []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate("script", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("hold the script: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), "script")
-	// The shell has the script open by itself; the first line closes the extra
-	// descriptor, so that nothing the task starts inherits it.
+	// The shell has the script open by itself; the first line closes the extra descriptor, so
+	// that nothing the task starts inherits it.
 	if _, err := f.Write(append([]byte("exec 3<&-; "), asProgram(script)...)); err != nil {
 		f.Close()
 		return nil, err
@@ -90,10 +90,10 @@ func scriptFile(script []byte) (*os.File, error) {
 	return f, err
 }
 
-// asProgram lets a script that is one plain command become that program: its exit is then the
-// program's own, a signal as well. The shell itself says whether the first word is a program's: of
-// one it gives the path, or, where it has programs within itself as busybox does, the word alone.
-// What is a word of its own (cd, exit) runs as it stands.
+// asProgram lets a script of one plain command become that program: its exit, also by a signal,
+// is then the program's own. The shell is asked what the first word is. For a program it prints
+// the path, or, where it has built-in programs as busybox does, the word itself. The shell's own
+// words (cd, exit) run as they stand.
 func asProgram(script []byte) []byte {
 	line := strings.TrimRight(string(script), "\n")
 	word, ok := plainCommand(line)
@@ -115,9 +115,9 @@ var shellWords = strings.Fields(`. : [ [[ alias bg bind break builtin caller cas
 	source suspend test then time times trap true type typeset ulimit umask unalias unset until wait
 	while`)
 
-// plainCommand reports whether a line is one command without anything of which the shell would
-// have to see the end, and returns its first word as it is written. What stands in quotes is no
-// matter, but for what a shell runs in double ones.
+// plainCommand reports whether a line is one command, with nothing after which the shell would
+// have to go on, and returns its first word as written. Quoted text does not matter, except for
+// what a shell runs inside double quotes.
 func plainCommand(line string) (word string, ok bool) {
 	quote := byte(0)
 	for i := 0; i < len(line); i++ {
@@ -133,7 +133,7 @@ func plainCommand(line string) (word string, ok bool) {
 		case c == '`' || c == '$' && i+1 < len(line) && line[i+1] == '(':
 			return "", false
 		case quote != 0:
-		case c == '$' && i+1 < len(line) && (line[i+1] == '\'' || line[i+1] == '"'): // escapes of bash's own
+		case c == '$' && i+1 < len(line) && (line[i+1] == '\'' || line[i+1] == '"'): // bash's own escapes
 			return "", false
 		case c == '\'' || c == '"':
 			quote = c
@@ -148,10 +148,10 @@ func plainCommand(line string) (word string, ok bool) {
 	return word, programWord.MatchString(word)
 }
 
-// programWord is the name of a program that needs no quotes and assigns nothing.
+// programWord matches the name of a program that needs no quotes and assigns nothing.
 var programWord = regexp.MustCompile(`^[a-zA-Z0-9_@%+:,./-]+$`)
 
-// openDoor lets the server run commands beside the task. Without it the task runs as well.
+// openDoor lets the server run commands beside the task. If it fails, the task runs anyway.
 func (s *supervisor) openDoor() {
 	h := Host{Members: s.descendants}
 	if s.boxed() {
@@ -166,8 +166,8 @@ func (s *supervisor) openDoor() {
 // taskEnded is why a command beside a task ends with it.
 const taskEnded = "the task has ended"
 
-// letIn starts the commands that wait, when it is the task's turn: until then they would take the
-// devices of others.
+// letIn starts the waiting commands, once it is the task's turn: before they would use devices
+// that others have.
 func (s *supervisor) letIn() {
 	switch {
 	case s.ended != nil || s.killing || s.main == 0:

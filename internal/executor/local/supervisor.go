@@ -22,17 +22,17 @@ import (
 	"github.com/combsched/comb/internal/executor/task"
 )
 
-// What the supervisor's own exit says; the files say the rest.
+// Exit codes of the supervisor itself; the files tell the rest.
 const (
 	exitDone    = 0 // the outcome is recorded
 	exitNotMine = 3 // another supervisor, or the server, owns the start
 	exitUnable  = 4 // nothing was started; the reason is on its standard error
-	exitDisk    = 5 // the same, and it is the server's disk
+	exitDisk    = 5 // the same, because of the server's disk
 	exitTaken   = 6 // of process 1: errTaken
 )
 
-// statusFD is where a supervisor tells the server that started it how the start
-// went; it may have no reader any more.
+// statusFD is where a supervisor tells the server that started it how the start went. That server
+// may be gone.
 const statusFD = 3
 
 // Bounds of what the server sends through the pipe, in bytes.
@@ -41,9 +41,9 @@ const (
 	maxSurroundings = 4 << 20
 )
 
-// Supervise runs one task to its end: `comb supervise DIR`. It is a process of
-// its own so that the task outlives the server. What no file may hold comes on
-// standard input, as private.encode writes it.
+// Supervise runs one task to its end: `comb supervise DIR`. It is a process of its own so that
+// the task outlives the server. What no file may hold comes on standard input, as private.encode
+// writes it.
 func Supervise(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "supervise takes the directory of one task; the server starts it")
@@ -76,36 +76,36 @@ func Supervise(args []string) int {
 // that it has no child, then no descendant exists.
 type supervisor struct {
 	dir     string
-	file    string        // what the outcome is called
-	account *task.Account // as whom the task runs; nil is as the supervisor
+	file    string        // the name of the outcome's file
+	account *task.Account // the user that the task runs as; nil: the supervisor's
 	spec    *spec
 	private *private
 	status  *os.File
 	signals chan os.Signal
 
-	children chan os.Signal // some have ended
-	killer   process.Killer // of the end, once that has begun
-	looks    int64          // at all processes, before the end began
+	children chan os.Signal // signals that children have ended
+	killer   process.Killer // kills what is left, once that has begun
+	looks    int64          // how often all processes were listed before the end began
 
 	locks      []*os.File
 	part       suspension
 	captures   []*task.Capture
-	order      *task.Order // of what they capture
+	order      *task.Order // the order in which the two captures were printed
 	unenforced []string
 	main       int
 	door       *Door
 
-	ended   *unix.WaitStatus // of the main process
+	ended   *unix.WaitStatus // of the main process; nil while it runs
 	endedAt model.Time
-	forks   forks // that its limit of processes refused, while the main process ran
+	forks   forks // refused by its limit of processes, while the main process ran
 	looked  time.Time
 	deadln  time.Time     // when to begin killing; zero is never
 	grace   time.Duration // of the stop
 	killing bool
 	ask     asking
-	stopped bool   // somebody asked for the end
-	foreign bool   // it was not the server: the supervisor itself was told to end
-	own     bool   // the main process ended before anybody asked
+	stopped bool   // it was asked to end
+	foreign bool   // not by the server: the supervisor itself was told to end
+	own     bool   // the main process ended without being asked
 	oom     bool   // the memory limit ended it
 	trouble string // why the outcome could not be recorded yet
 }
@@ -113,13 +113,13 @@ type supervisor struct {
 // newSupervised is a supervisor that takes signals, and nothing else yet.
 func newSupervised(dir, file string) *supervisor {
 	s := &supervisor{dir: dir, file: file, spec: &spec{}, signals: make(chan os.Signal, 16)}
-	// The handlers come before the claim: a server signals only an owner.
+	// The handlers come before the claim: a server signals only the owner of a claim.
 	signal.Notify(s.signals, unix.SIGUSR1, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
 	return s
 }
 
 func newSupervisor(dir string) (s *supervisor, code int, err error) {
-	_ = unix.CloseRange(statusFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) // an old kernel: the server opens all with close-on-exec
+	_ = unix.CloseRange(statusFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) // on an old kernel the server opens all files with close-on-exec
 	unix.CloseOnExec(statusFD)
 	s = newSupervised(dir, outcomeFile)
 	s.status = os.NewFile(statusFD, "status")
@@ -154,7 +154,7 @@ func newSupervisor(dir string) (s *supervisor, code int, err error) {
 	return nil, exitNotMine, nil
 }
 
-// notStarted is the exit of a supervisor that an error kept from starting anything.
+// notStarted is the exit code of a supervisor that an error kept from starting anything.
 func notStarted(err error) int {
 	if ofDisk(err) {
 		return exitDisk
@@ -162,16 +162,16 @@ func notStarted(err error) int {
 	return exitUnable
 }
 
-// encode writes "<script's length> <surroundings' length>\n" and both; a zero byte
-// stands between variables.
+// encode writes "<script's length> <surroundings' length>
+// " and both; zero bytes separate the variables.
 func (p *private) encode() []byte {
 	env := strings.Join(p.surroundings, "\x00")
 	out := fmt.Appendf(nil, "%d %d\n", len(p.script), len(env))
 	return append(append(out, p.script...), env...)
 }
 
-// readPrivate wants all of it: a server that died while it wrote leaves a part,
-// and a part of a script must not run.
+// readPrivate wants all of it: a server that died while writing leaves a part, and a part of a
+// script must not run.
 func readPrivate(r io.Reader) (*private, error) {
 	b := bufio.NewReader(io.LimitReader(r, maxScript+maxSurroundings+64))
 	head, err := b.ReadString('\n')
@@ -200,7 +200,7 @@ func readPrivate(r io.Reader) (*private, error) {
 func (s *supervisor) start() (refused string, job bool) {
 	var order stopOrder
 	if safefile.Read(s.dir, stopFile, &order) == nil {
-		s.stopped = true // the stop overtook the start
+		s.stopped = true // the stop came before the start
 		return "", false
 	}
 	err := s.patiently(s.lock)
@@ -210,7 +210,7 @@ func (s *supervisor) start() (refused string, job bool) {
 	if err != nil {
 		return err.Error(), false
 	}
-	if err := s.unpack(); err != nil { // a full disk is no fault of the job's; the words are a child's
+	if err := s.unpack(); err != nil { // a full disk is not the job's fault; the words are those of a child
 		return err.Error(), !strings.Contains(err.Error(), unix.ENOSPC.Error())
 	}
 	if s.stopped {
@@ -259,8 +259,8 @@ func (s *supervisor) start() (refused string, job bool) {
 	return "", false
 }
 
-// lockPatience is how long the start of an attempt that shares its devices waits
-// for their holder to share them, too: it is told at the same time.
+// lockPatience is how long a start of an attempt that shares its devices waits for their holder
+// to share them: the holder is told at the same time.
 const lockPatience = 30 * time.Second
 
 // lock takes the task's devices, or says why it cannot; a stop ends the wait.
@@ -283,7 +283,7 @@ func (s *supervisor) lock() (err error) {
 	}
 }
 
-// tellStarted records who the task is and tells the server.
+// tellStarted records the task's main process and tells the server.
 func (s *supervisor) tellStarted() {
 	id := identity{Main: process.Of(s.main), Unenforced: s.unenforced}
 	if s.boxed() {
@@ -293,7 +293,7 @@ func (s *supervisor) tellStarted() {
 		return
 	}
 	if err := safefile.Write(s.dir, identityFile, id); err != nil {
-		s.note("record the task's process: %v", err) // the marker still names the tree
+		s.note("record the task's process: %v", err) // the marker still finds the task's processes
 	}
 	data, err := json.Marshal(id)
 	if err == nil {
@@ -316,12 +316,12 @@ func (s *supervisor) refuse(reason string, job bool) int {
 	return exitDone
 }
 
-// reapAtOnce bounds how many ends are taken in a row: a task whose children end all the time must
-// not keep the supervisor from all else.
+// reapAtOnce bounds how many ends are collected in a row: a task whose children end all the time
+// must not keep the supervisor from everything else.
 const reapAtOnce = 10_000
 
-// reap takes the ends of all children that have ended, and says whether there is any child left.
-// Where the main process was among them the others are told to end.
+// reap collects the ends of all children that have ended, and reports whether any child is left.
+// If the main process was among them, the other processes are told to end.
 func (s *supervisor) reap() (left bool) {
 	running := s.ended == nil
 	if left = s.takeEnds(); left && running && s.ended != nil && s.own {
@@ -399,11 +399,9 @@ func (s *supervisor) run() int {
 	}
 }
 
-// nextLook says when to look again by itself: at the deadline, often while
-// killing, once a second where the kernel tells nobody of memory kills, and now
-// and then where it counts refused forks. It
-// counts from the last look: a task whose children end all the time must not
-// put it off.
+// nextLook fires when to look again: at the deadline; often while killing; once a second where
+// the kernel does not report memory kills; now and then where it counts refused forks. It counts
+// from the last look, so that a task whose children end all the time cannot put it off.
 func (s *supervisor) nextLook(pause time.Duration) <-chan time.Time {
 	var next time.Time
 	switch {
@@ -428,7 +426,7 @@ func (s *supervisor) nextLook(pause time.Duration) <-chan time.Time {
 	return time.After(time.Until(next))
 }
 
-// watchesMemory is true with a memory limit of cgroup version 1, which kills one
+// watchesMemory reports whether memory kills must be looked for: cgroup version 1 kills one
 // process of a group and leaves the others waiting for it. A container may be in such a group.
 func (s *supervisor) watchesMemory() bool {
 	if s.boxed() && s.spec.Limits.MemoryMB > 0 {
@@ -467,8 +465,7 @@ func (s *supervisor) look() {
 	}
 }
 
-// descendants are all living processes below this one, and whoever is in the
-// task's groups.
+// descendants are all living processes below this one, and those in the task's groups.
 func (s *supervisor) descendants() map[int]process.Stat {
 	all, err := process.All()
 	if err != nil {
@@ -529,8 +526,8 @@ func (s *supervisor) stop(grace time.Duration) {
 	}
 }
 
-// leftovers leaves a short time to descendants that the main process left
-// behind; during a stop they have the rest of the grace.
+// leftovers leaves a short time to descendants that outlive the main process; during a stop they
+// have the rest of the grace.
 func (s *supervisor) leftovers() {
 	s.deadln = time.Now().Add(time.Duration(s.spec.Leftover) * time.Microsecond)
 	s.beginEnd()
@@ -538,7 +535,7 @@ func (s *supervisor) leftovers() {
 	s.tellAll(unix.SIGTERM)
 }
 
-// beginEnd notes that the end begins: how often all processes are looked at counts from there.
+// beginEnd notes that the end begins: from there on, listings of all processes are counted.
 func (s *supervisor) beginEnd() {
 	if s.killer.Below == nil {
 		s.killer = process.Killer{Groups: s.spec.groupDirs(), Below: s.descendants}
@@ -546,7 +543,7 @@ func (s *supervisor) beginEnd() {
 	}
 }
 
-// finish records the end: there is no descendant any more.
+// finish records the end: no descendant is left.
 func (s *supervisor) finish() int {
 	s.door.Shut(taskEnded)
 	s.door.Close()
@@ -560,7 +557,7 @@ func (s *supervisor) finish() int {
 	s.part.locks.remove()
 	cgroup.Remove(s.spec.groupDirs())
 	for _, f := range s.locks {
-		f.Close() // who reads the outcome may start another task there before this process is gone
+		f.Close() // a reader of the outcome may start another task there before this process is gone
 	}
 	s.locks = nil
 	end := outcome{Exit: &exit, Forks: s.forks.refused}
@@ -578,7 +575,7 @@ func (s *supervisor) exit() model.Exit {
 	e := model.Exit{Own: s.own, At: s.endedAt}
 	st := s.ended
 	if said := s.ask.said; st != nil && said != nil && st.Signaled() && *said != 0 {
-		st = said // the shell was stopped behind it; a 0 there says nothing of what was to come
+		st = said // the shell was stopped after it; its exit code 0 does not say what the rest would have done
 	}
 	switch {
 	case st == nil:
@@ -610,12 +607,12 @@ func (s *supervisor) exit() model.Exit {
 	return e
 }
 
-// recordWithin is how long an outcome is tried to be recorded where it is not for
-// want of room: then the server proves the end by itself.
+// recordWithin bounds the tries to record an outcome that fail for another reason than a full
+// disk. After it the server proves the end by itself.
 const recordWithin = time.Minute
 
-// record writes the outcome. Until a full disk takes it, the task counts as
-// running; with the directory gone there is nobody left to tell.
+// record writes the outcome. Until a full disk takes it, the task counts as running. Where the
+// directory is gone there is nothing to tell.
 func (s *supervisor) record(o outcome) {
 	for began := time.Now(); ; {
 		err := writeOutcome(s.dir, s.file, o)
@@ -623,7 +620,7 @@ func (s *supervisor) record(o outcome) {
 			return
 		}
 		if errors.Is(err, fs.ErrPermission) {
-			_ = os.Chmod(s.dir, 0o700) // a task may have taken our right to write
+			_ = os.Chmod(s.dir, 0o700) // a task may have removed the right to write
 		}
 		if full := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT); !full &&
 			time.Since(began) > recordWithin {
@@ -637,8 +634,8 @@ func (s *supervisor) record(o outcome) {
 	}
 }
 
-// ofDisk reports whether an error is of the disk that holds the jobs folder: full, at its quota,
-// read-only or broken.
+// ofDisk reports whether an error comes from the disk that holds the jobs folder: full, at its
+// quota, read-only or broken.
 func ofDisk(err error) bool {
 	for _, e := range []error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO} {
 		if errors.Is(err, e) {
@@ -651,7 +648,7 @@ func ofDisk(err error) bool {
 // diskPause is how often the disk is tried again.
 const diskPause = 500 * time.Millisecond
 
-// patiently does what may fail for want of the server's disk until it succeeds, fails for another
+// patiently repeats what fails because of the server's disk, until it succeeds, fails for another
 // reason, or the start is stopped.
 func (s *supervisor) patiently(f func() error) error {
 	for {
@@ -665,7 +662,7 @@ func (s *supervisor) patiently(f func() error) error {
 		}
 		select {
 		case sig := <-s.signals:
-			s.stopped = s.stopped || sig != sigOrder // an order that the disk does not take comes as a plain end
+			s.stopped = s.stopped || sig != sigOrder // the server sends a plain end where the disk does not take the order
 		case <-time.After(diskPause):
 		}
 		var order stopOrder
@@ -676,5 +673,5 @@ func (s *supervisor) patiently(f func() error) error {
 	}
 }
 
-// sigOrder tells a supervisor to read the order to stop.
+// sigOrder tells a supervisor to read its orders.
 const sigOrder = unix.SIGUSR1

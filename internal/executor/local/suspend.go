@@ -21,7 +21,8 @@ import (
 //	   ^  \----(nobody is asked)-------------------------^                       |
 //	   +------------its turn, and the others of the rotation are frozen----------+
 //
-// Asked too long, or not still in time, it is stopped. A stop leads from everywhere to running.
+// A task that acknowledges too late, or is not still in time, is stopped. A stop leads from every
+// phase to running.
 type phase uint8
 
 const (
@@ -40,15 +41,15 @@ const (
 	clockPause  = time.Second // so that a jump of the wall clock is noticed
 )
 
-// stillWithin is how long a tree is tried to be held still. A process may escape SIGSTOP:
-// it waits inside the kernel, or somebody wakes it again and again. It would keep
-// the others of its rotation out for ever.
+// stillWithin bounds the tries to hold a tree still. A process may escape SIGSTOP: it waits
+// inside the kernel, or is woken again and again. It would keep the devices from the other turns
+// for ever.
 const stillWithin = time.Minute
 
-// wakening is how long a task that fails after a suspension may have failed of it.
+// wakening is how soon after a suspension a failure may be due to it.
 const wakening = 10 * time.Second
 
-// contract is how a task is asked to make itself small.
+// contract is how a task is asked to release memory.
 type contract struct {
 	Signal  int            `json:"signal"`
 	Timeout model.Duration `json:"timeout"`
@@ -71,31 +72,31 @@ func contractOf(j *model.Job) *contract {
 type suspension struct {
 	turns turns
 	phase phase
-	had   bool                // it ran before: there is something to be asked for
+	had   bool                // it ran before, so it has memory to release
 	fresh bool                // it has just started: others may still have the turn before
-	until time.Time           // when an asked task must have acknowledged, when one that is frozen must be still
-	told  map[process.ID]bool // who was asked
-	late  bool                // a suspension was called off after it was asked: its acknowledgement may come yet
-	stops map[process.ID]bool // who is held by SIGSTOP
+	until time.Time           // when an asked task must have acknowledged, or a freezing one be still
+	told  map[process.ID]bool // processes that were asked
+	late  bool                // a suspension was called off after it was asked: its acknowledgement may still come
+	stops map[process.ID]bool // processes held by SIGSTOP
 	locks turnLocks
 	next  time.Time  // when to look again; zero is never
 	since model.Time // when it was last frozen
-	woken model.Time // when it last went on in its turn, and how long it had been frozen
+	woken model.Time // when it last went on in its turn; slept is how long it had been frozen
 	slept time.Duration
-	// after is the end of a turn that it lost because it left the one before so late:
-	// else it would keep the others out for ever.
+	// after is the end of a turn that it lost, since it was suspended so late: else it would keep
+	// the devices from the other turns for ever.
 	after  model.Time
-	expiry string // what it did not do in time; "" is nothing
+	expiry string // what it failed to do in time; "": nothing
 }
 
 // follow takes up the rotation that the server left.
 func (s *supervisor) follow() {
 	var r model.Rotation
 	if err := safefile.Read(s.dir, rotationFile, &r); err != nil {
-		return // there is none, or it is damaged: the present one goes on
+		return // there is none, or it is damaged: the present one stays
 	}
 	if shares(&r) {
-		// Only when this one's lock of turns is held, or it is frozen, do others come in.
+		// Others may come in only once this attempt holds its lock of turns, or is frozen.
 		defer shareLocks(s.locks)
 	}
 	p := &s.part
@@ -111,7 +112,7 @@ func (s *supervisor) follow() {
 	s.takeTurn()
 }
 
-// wallClock is the time that rotations go by.
+// wallClock is the time by which rotations go.
 func wallClock() model.Time { return model.Time(time.Now().UnixMicro()) }
 
 // inTurn reports whether a task that starts now may run.
@@ -125,7 +126,7 @@ func (s *supervisor) inTurn() bool {
 	return mine
 }
 
-// takeTurn brings the task to what the rotation says now, a step at a time.
+// takeTurn brings the task to what the rotation says now, one step at a time.
 func (s *supervisor) takeTurn() {
 	p := &s.part
 	p.next = time.Time{}
@@ -154,13 +155,13 @@ func (s *supervisor) takeTurn() {
 		return
 	}
 	if p.late {
-		pause = min(pause, max(latePause, now.Sub(p.until)/8)) // more seldom, but always
+		pause = min(pause, max(latePause, now.Sub(p.until)/8)) // less often, but never not at all
 	}
 	p.next = now.Add(max(pause, time.Millisecond))
 }
 
-// stayOrGo begins a suspension when the turn is over. A task that had no turn yet
-// has nothing to make small.
+// stayOrGo begins a suspension when the turn is over. A task that has not run yet has no memory
+// to release.
 func (s *supervisor) stayOrGo(mine bool, pause time.Duration) time.Duration {
 	p := &s.part
 	fresh := p.fresh
@@ -179,13 +180,13 @@ func (s *supervisor) stayOrGo(mine bool, pause time.Duration) time.Duration {
 	if c == nil || !p.had {
 		return s.freeze()
 	}
-	_ = os.Remove(s.ackPath()) // a folder with something in it stays, and is no acknowledgement
+	_ = os.Remove(s.ackPath()) // a folder that is not empty stays, and is no acknowledgement
 	p.phase, p.told, p.late = asked, map[process.ID]bool{}, false
 	p.until = time.Now().Add(time.Duration(c.Timeout) * time.Microsecond)
 	return s.awaitAck(time.Now())
 }
 
-// awaitAck asks whoever catches the signal, and looks for the answer.
+// awaitAck asks the processes that catch the signal, and looks for the acknowledgement.
 func (s *supervisor) awaitAck(now time.Time) time.Duration {
 	p, c := &s.part, s.spec.Suspend
 	if len(p.told) == 0 {
@@ -203,7 +204,7 @@ func (s *supervisor) awaitAck(now time.Time) time.Duration {
 	return s.expire(fmt.Sprintf("it did not acknowledge its suspension within %v", time.Duration(c.Timeout)*time.Microsecond))
 }
 
-// expire stops a task that cannot be suspended, with the time it has for a checkpoint.
+// expire stops a task that cannot be suspended, with its grace for a checkpoint.
 func (s *supervisor) expire(why string) time.Duration {
 	s.part.expiry = why
 	s.stop(time.Duration(s.spec.Grace) * time.Microsecond)
@@ -239,13 +240,13 @@ func (s *supervisor) freeze() time.Duration {
 	return freezePause
 }
 
-// still freezes what moves, and reports whether nothing did: the cgroup is frozen,
-// and everything outside of it is stopped, or cannot go on before what is stopped
-// does. A stopped process cannot fork, so that looks come to an end.
+// still freezes what moves, and reports whether nothing did. The cgroup is frozen. Processes
+// outside it are stopped, or cannot go on before a stopped one does. Stopped processes cannot
+// fork, so repeated calls come to an end.
 func (s *supervisor) still() bool {
 	dir := s.freezer()
 	if dir != "" {
-		_ = os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("1"), 0) // seen below by its effect
+		_ = os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("1"), 0) // its effect is checked below
 	}
 	members := s.descendants()
 	quiet := members != nil && (dir == "" || isFrozen(dir))
@@ -266,8 +267,8 @@ func (s *supervisor) still() bool {
 	return quiet
 }
 
-// comeBack lets the tree go on when its turn has come and nobody of another turn
-// runs; until then it looks that nobody woke it.
+// comeBack lets the tree go on when its turn has come and no attempt of another turn runs. Until
+// then it makes sure that nothing has woken it.
 func (s *supervisor) comeBack(mine bool, pause time.Duration) time.Duration {
 	p := &s.part
 	if !mine {
@@ -291,20 +292,20 @@ func (s *supervisor) comeBack(mine bool, pause time.Duration) time.Duration {
 	return pause
 }
 
-// allow tells a task that made itself small that its turn has come. A stop does not:
-// the turn is somebody else's, and the memory of the devices as well.
+// allow tells a suspended task that its turn has come, by removing its acknowledgement. A stop
+// does not: the turn and the memory of the devices belong to another attempt.
 func (s *supervisor) allow() {
 	_ = os.Remove(s.ackPath()) // what cannot be removed was no acknowledgement
 }
 
-// justWoken reports whether a time is so soon after a suspension that what happened then may be a
-// time-out of the task itself, for which the time that it was frozen counts.
+// justWoken reports whether a time is so soon after a suspension that a failure may be a time-out
+// of the task's own, which counts the time that it was frozen.
 func (p *suspension) justWoken(at model.Time) bool {
 	return p.slept >= time.Second && at-p.woken < model.Time(wakening.Microseconds())
 }
 
-// dropLate takes away an acknowledgement that came when its suspension had been called off: the
-// task waits for that, and may have been about to give it.
+// dropLate removes an acknowledgement that came after its suspension was called off: the task
+// waits for the removal.
 func (s *supervisor) dropLate() {
 	p := &s.part
 	if !p.late || p.phase != running {
@@ -316,8 +317,8 @@ func (s *supervisor) dropLate() {
 	}
 }
 
-// wake ends a suspension, however far it is. An acknowledgement stays: a task that is stopped may
-// have made itself small already.
+// wake ends a suspension, whatever its phase. An acknowledgement stays: a task that is stopped
+// may have released its memory already.
 func (s *supervisor) wake() {
 	p := &s.part
 	if p.phase == running {
@@ -363,7 +364,7 @@ func inGroup(pid int, dir string) bool {
 	return strings.Contains(path, "/"+filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir)+"/")
 }
 
-// catchers are those of the task that a signal is for.
+// catchers are the task's processes that a signal is for.
 func (s *supervisor) catchers(sig unix.Signal) []process.ID {
 	all, err := process.All()
 	if err != nil {

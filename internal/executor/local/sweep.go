@@ -15,13 +15,13 @@ import (
 
 // Sweep implements executor.Executor. It looks only at processes with this cluster's marker, at
 // this jobs folder's supervisors and at this cluster's cgroups. It returns the names of the tasks
-// it killed, which are also in the log.
+// that it killed; the log has them, too.
 func (e *Executor) Sweep(live []model.AttemptID) []string {
 	known := map[string]bool{}
 	for _, a := range live {
 		known[a.String()] = true
 	}
-	// What starts while we look is known too, and so is what ends.
+	// What starts or ends meanwhile is known, too.
 	e.addPresent(known)
 	strangers, err := e.strangers()
 	e.addPresent(known)
@@ -35,7 +35,7 @@ func (e *Executor) Sweep(live []model.AttemptID) []string {
 			continue
 		}
 		for _, p := range s.supervisors {
-			p.Signal(unix.SIGKILL) // first: it would only watch its task die
+			p.Signal(unix.SIGKILL) // before its task: it would only watch it die
 		}
 		t := process.Tree{Marker: e.o.Cluster + "/" + name, Groups: s.groups, Since: s.since}
 		proven, why := t.End(e.o.ProveWithin)
@@ -65,7 +65,7 @@ func (e *Executor) addPresent(known map[string]bool) {
 type stranger struct {
 	supervisors []process.ID
 	groups      []string
-	since       uint64 // the earliest start of any process of it
+	since       uint64 // the earliest start of any of its processes
 }
 
 func (s *stranger) add(st process.Stat) {
@@ -74,7 +74,7 @@ func (s *stranger) add(st process.Stat) {
 	}
 }
 
-// strangers finds the tasks that have anything here, by "attempt/task".
+// strangers finds all tasks that have processes or groups here, by "attempt/task".
 func (e *Executor) strangers() (map[string]*stranger, error) {
 	all, err := process.All()
 	if err != nil {
@@ -123,7 +123,7 @@ func (e *Executor) strangers() (map[string]*stranger, error) {
 	return found, nil
 }
 
-// plainTask accepts only names that this package gives.
+// plainTask accepts only names that this package makes.
 func plainTask(attempt, task string) bool {
 	var a model.AttemptID
 	var n int32

@@ -22,7 +22,7 @@ import (
 	"github.com/combsched/comb/internal/executor/task"
 )
 
-// liveTask is the server's side of one task: one goroutine that starts or finds its
+// liveTask is the server's side of one task. It is one goroutine, which starts or finds the
 // supervisor, waits for its end, and tells.
 type liveTask struct {
 	e     *Executor
@@ -37,11 +37,11 @@ type liveTask struct {
 	order    *stopOrder
 	turn     turnOrder
 	owner    process.ID      // its supervisor, once that takes signals; zero before
-	said     string          // the last trouble with leaving a stop
+	said     string          // the last error of leaving a stop, as it was logged
 	starting context.Context // ends when it is stopped, and with the executor
 	halt     context.CancelFunc
-	judged   func() // once: whether it is over, and then its end was told, or lives
-	clear    func() // once: the same is known, or cannot be known soon
+	judged   func() // called once it is known whether the task lives; an end was told before
+	clear    func() // called once that is known, or cannot be known soon
 }
 
 func newTask(e *Executor, at *attempt, n int32) *liveTask {
@@ -49,7 +49,7 @@ func newTask(e *Executor, at *attempt, n int32) *liveTask {
 	return &liveTask{e: e, at: at, n: n, dir: e.place.task(at.id, n), starting: starting, halt: halt, judged: func() {}, clear: func() {}}
 }
 
-// newKnown is a task that a server before may have started; e.mu is held.
+// newKnown is a task that an earlier server may have started; e.mu is held.
 func newKnown(e *Executor, at *attempt, n int32) *liveTask {
 	t := newTask(e, at, n)
 	judged := make(chan struct{})
@@ -60,9 +60,9 @@ func newKnown(e *Executor, at *attempt, n int32) *liveTask {
 	return t
 }
 
-// stop asks for the end. The order is left in the task's directory before its
-// supervisor is looked up, and a supervisor looks for orders after it claimed
-// the start: one of the two sees the other.
+// stop asks for the end. It leaves the order in the task's directory before it looks for the
+// supervisor, and a supervisor looks for orders after claiming the start: one of the two sees the
+// other.
 func (t *liveTask) stop(grace model.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,16 +83,16 @@ func (t *liveTask) leaveOrder() {
 			t.said = err.Error()
 			t.e.o.Log.Warn("leave a stop", "attempt", t.at.id, "task", t.n, "error", err)
 		}
-		// A full disk must not keep a task alive: its supervisor takes SIGTERM as
-		// the end of itself and ends the task with it.
+		// A full disk must not keep a task alive: its supervisor takes SIGTERM as the end of
+		// itself and ends the task with it.
 		defer t.signalOwner(false)
 		return
 	}
 	t.signalOwner(true)
 }
 
-// supervisor is the task's. Its file is asked only before it is known otherwise: the task may
-// remove it. t.mu is held.
+// supervisor is the task's supervisor. Its file is read only while it is not known otherwise,
+// since the task may remove the file. t.mu is held.
 func (t *liveTask) supervisor() process.ID {
 	var c claim
 	if t.owner.PID == 0 && safefile.Read(t.dir, claimFile, &c) == nil && c.Boot == t.e.boot && c.Supervisor.PID > 0 {
@@ -116,7 +116,7 @@ func (t *liveTask) owned(p process.ID) {
 	defer t.mu.Unlock()
 	t.owner = p
 	if t.order != nil && t.made {
-		t.leaveOrder() // the first may have missed it
+		t.leaveOrder() // the first signal may have missed it
 	}
 	t.leaveRotation()
 }
@@ -144,8 +144,7 @@ func (t *liveTask) run() {
 	}
 }
 
-// claimed takes up a task whose start somebody has claimed; false when there was
-// no claim.
+// claimed takes up a task whose start is claimed; false when there was no claim.
 func (t *liveTask) claimed() bool {
 	var c claim
 	switch err := safefile.Read(t.dir, claimFile, &c); {
@@ -160,9 +159,9 @@ func (t *liveTask) claimed() bool {
 	return true
 }
 
-// unclaimed takes up a task whose start nobody had claimed when that was looked
-// at. A supervisor that a killed server left behind may claim it at any moment:
-// no process is killed, and none started, before the claim was tried for.
+// unclaimed takes up a task whose start was not claimed at the last look. A supervisor that a
+// killed server left behind may claim it at any moment, so no process is killed or started before
+// trying for the claim.
 func (t *liveTask) unclaimed() {
 	switch {
 	case t.lostByReboot():
@@ -172,22 +171,22 @@ func (t *liveTask) unclaimed() {
 	case t.known && t.endedBefore():
 		t.follow(claim{}) // only the claim is gone
 	case t.start == nil:
-		t.neverStarted() // a stop of something that was prepared and not started
+		t.neverStarted() // it was prepared and not started, and is stopped
 	default:
 		t.launch()
 	}
 }
 
-// lostByReboot is true for a task that may have run before a reboot that took
-// its files: without a trace of it, the reboot is what proves its death.
+// lostByReboot is true for a task that may have run before a reboot that took its files: without
+// a trace of it, the reboot is the proof of its death.
 func (t *liveTask) lostByReboot() bool {
 	var s spec
 	err := safefile.Read(t.dir, specFile, &s)
 	return t.known && (err == nil && s.Boot != t.e.boot || err != nil && t.e.rebooted)
 }
 
-// unreadable ends a task whose claim is damaged, by a power cut or by the task.
-// Whatever owned it is ended: nothing can be said to it any more.
+// unreadable ends a task whose claim was damaged, by a power cut or by the task. Its supervisor,
+// if any, is killed: it can be told nothing any more.
 func (t *liveTask) unreadable(err error) {
 	var s spec
 	if specErr := safefile.Read(t.dir, specFile, &s); specErr == nil && s.Boot != t.e.boot || specErr != nil && t.e.rebooted {
@@ -220,11 +219,10 @@ func (t *liveTask) orphaned() bool {
 	return err != nil || len(found) > 0
 }
 
-// endOrphans ends processes of a task that has no claim. The claim comes before
-// the first process, so somebody has removed it; or else it was made after it
-// was looked for, and then a supervisor is at work that must not be disturbed.
-// Only taking the claim tells one from the other, and it keeps out a supervisor
-// that comes later.
+// endOrphans ends processes of a task that has no claim. The claim comes before the first
+// process. So either it was removed, or it was made after the look for it, and then a supervisor
+// is at work that must not be disturbed. Only taking the claim tells one from the other, and it
+// keeps out a later supervisor.
 func (t *liveTask) endOrphans() {
 	err := os.MkdirAll(t.dir, 0o700)
 	mine := false
@@ -239,7 +237,7 @@ func (t *liveTask) endOrphans() {
 	}
 }
 
-// tryLaunch starts a task and sees it to its end, or says why it cannot be started.
+// tryLaunch starts a task and follows it to its end, or says why it cannot be started.
 func (t *liveTask) tryLaunch() *outcome {
 	if t.e.o.Room != nil {
 		if err := t.e.o.Room(); err != nil {
@@ -269,12 +267,12 @@ func (t *liveTask) tryLaunch() *outcome {
 	if t.e.ctx.Err() != nil {
 		return nil // the next server goes on
 	}
-	end, _ := child.Wait() // it has ended: this only takes its exit
+	end, _ := child.Wait() // it has ended: this only collects its exit
 	return t.settle(s, p, end)
 }
 
-// awaitStatus waits for the supervisor's word; nil when none comes. The task's
-// first instruction may already hold its supervisor up.
+// awaitStatus waits for the supervisor's message; nil when none comes. The task may disturb its
+// supervisor from its first instruction on.
 func (t *liveTask) awaitStatus(f *os.File, p process.ID) *identity {
 	word := make(chan *identity, 1)
 	go func() { word <- readStatus(f) }()
@@ -292,7 +290,8 @@ func (t *liveTask) awaitStatus(f *os.File, p process.ID) *identity {
 	}
 }
 
-// settle ends a task whose supervisor, started by us, is gone, or says why it did not start.
+// settle ends a task whose supervisor, started by this server, is gone, or says why it did not
+// start.
 func (t *liveTask) settle(s *spec, p process.ID, end *os.ProcessState) *outcome {
 	if o, ok := t.outcome(s); ok {
 		t.tellOutcome(o)
@@ -309,18 +308,18 @@ func (t *liveTask) settle(s *spec, p process.ID, end *os.ProcessState) *outcome 
 	}
 	var c claim
 	if err := safefile.Read(t.dir, claimFile, &c); err != nil || c.Supervisor == p {
-		t.lost(s, p) // also when its files are gone: the marker names the tree
+		t.lost(s, p) // also when its files are gone: the marker finds the processes
 		return nil
 	}
 	t.follow(c) // another supervisor was first
 	return nil
 }
 
-// follow takes up a task whose start somebody has claimed.
+// follow takes up a task whose start is claimed.
 func (t *liveTask) follow(c claim) {
 	s := t.spec()
 	lives := c.Boot == t.e.boot && c.Supervisor.Alive()
-	// While its supervisor lives, an outcome may be the task's own work.
+	// While its supervisor lives, an outcome may be the task's own forgery.
 	if o, ok := t.outcome(s); ok && !lives {
 		if t.known {
 			t.identified(s)
@@ -356,8 +355,8 @@ func (t *liveTask) inherited(s *spec, c claim) {
 	}
 }
 
-// outcome reads the recorded end. A supervisor records it when nobody is left in
-// the task's groups: with somebody there it is not a supervisor's word.
+// outcome reads the recorded end. A supervisor records it when the task's groups are empty: while
+// they are not, the record is not a supervisor's.
 func (t *liveTask) outcome(s *spec) (o outcome, ok bool) {
 	if safefile.Read(t.dir, outcomeFile, &o) != nil {
 		return o, false
@@ -366,8 +365,8 @@ func (t *liveTask) outcome(s *spec) (o outcome, ok bool) {
 	return o, cgroup.Left(mine.groupDirs()) == ""
 }
 
-// spec reads what was started. Where that cannot be read, what finds the task's
-// processes is known anyway.
+// spec reads what was started. Where that fails, it has what is needed to find the task's
+// processes.
 func (t *liveTask) spec() *spec {
 	s := &spec{}
 	if safefile.Read(t.dir, specFile, s) != nil || s.Attempt != t.at.id || s.Task != t.n || s.Cluster != t.e.o.Cluster {
@@ -386,8 +385,8 @@ func (t *liveTask) identified(s *spec) bool {
 	return true
 }
 
-// await waits for the end of the supervisor, and tells progress meanwhile. It
-// also returns when the executor is closed.
+// await waits for the end of the supervisor, and tells progress meanwhile. It also returns when
+// the executor is closed.
 func (t *liveTask) await(s *spec, p process.ID, told bool) {
 	w, ok := process.Watch(p)
 	if !ok { // it ended before there was time to look
@@ -422,8 +421,8 @@ func (t *liveTask) await(s *spec, p process.ID, told bool) {
 	}
 }
 
-// keeper sees to it that a supervisor can do its work, whatever its task, which
-// runs as the same user, does to it.
+// keeper keeps a supervisor able to work, whatever its task does to it: both may run as the same
+// user.
 type keeper struct {
 	t    *liveTask
 	p    process.ID
@@ -431,12 +430,11 @@ type keeper struct {
 	held int // looks in a row at which the supervisor was stopped
 }
 
-// maxHeld is how many looks a supervisor may stay stopped, after which it is as
-// good as dead and is made so.
+// maxHeld is how many looks a supervisor may stay stopped. After it the supervisor counts as
+// dead, and is killed.
 const maxHeld = 5
 
-// look repeats a stop, so that none is lost, and wakes a supervisor that was
-// stopped; it does so once a second.
+// look repeats a stop, so that none is lost, and wakes a stopped supervisor, once a second.
 func (k *keeper) look() {
 	now := time.Now()
 	if now.Before(k.next) {
@@ -472,8 +470,8 @@ func treeOf(s *spec, supervisor process.ID) process.Tree {
 	return process.Tree{Marker: s.marker(), Groups: s.groupDirs(), Since: supervisor.Start}
 }
 
-// lost kills what a dead supervisor left. Only a proof frees the task's leaves;
-// without one it stays unknown and is looked at again.
+// lost kills what a dead supervisor left. Only a proof frees the task's leaves: without one the
+// task stays unknown and is looked at again.
 func (t *liveTask) lost(s *spec, supervisor process.ID) {
 	if s.Boxed != nil {
 		t.takeUp(s)
@@ -507,8 +505,8 @@ func (t *liveTask) lost(s *spec, supervisor process.ID) {
 	}
 }
 
-// dropTurnLocks removes what a supervisor that died left among the locks. It goes by
-// what the server knows of the start: the task can write its own folder.
+// dropTurnLocks removes what a dead supervisor left among the locks. It uses what the server
+// knows of the start, since the task can write its own folder.
 func (t *liveTask) dropTurnLocks() {
 	if t.start == nil {
 		return
@@ -544,8 +542,8 @@ func (t *liveTask) started(s *spec, id identity) {
 
 func (t *liveTask) notice(text string) { t.e.tell(model.Notice{Job: t.at.id.Job, Message: text}) }
 
-// exited tells an end. One that the server itself found is recorded first, so
-// that the next server says the same.
+// exited tells an end. An end that the server itself found is recorded first, so that the next
+// server tells the same.
 func (t *liveTask) exited(x model.Exit, record bool) {
 	if record {
 		t.recordOutcome(outcome{Exit: &x})
@@ -553,7 +551,7 @@ func (t *liveTask) exited(x model.Exit, record bool) {
 	t.ended(model.TaskExited{Attempt: t.at.id, Task: t.n, Exit: x}, x.At)
 }
 
-// ended tells the task's end, behind those of its attempt that came before.
+// ended tells the task's end, after earlier ends of its attempt.
 func (t *liveTask) ended(f model.Fact, at model.Time) {
 	t.at.found.over(end{t.n, at, func() {
 		t.e.tell(f)
@@ -600,8 +598,8 @@ func (t *liveTask) tellOutcome(o outcome) {
 	t.exited(x, false)
 }
 
-// sayWhy puts into the log of a task that did not start why it did not: a user looks there first. A
-// log that has something says it already.
+// sayWhy writes into the log of a task why it did not start: users look there first. A log that
+// is not empty has the reason already.
 func (t *liveTask) sayWhy(why string) {
 	path := filepath.Join(t.dir, task.LogName(Stderr, 0))
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)

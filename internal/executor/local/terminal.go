@@ -9,9 +9,9 @@ import (
 	"github.com/combsched/comb/internal/executor"
 )
 
-// terminal makes a pair of a pseudo terminal: this side, and the one of the command. A task of root
-// may have put something else in the place of the device. Nothing is opened by a number that could
-// be another's.
+// terminal makes a pseudo terminal: the side of this process, and that of the command. A task of
+// root may have put something else in the place of the device, so nothing is opened by a number
+// that could be another's.
 func terminal(z executor.Size) (ours, theirs int, err error) {
 	ours, err = unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err == unix.ELOOP { // engines make it a link
@@ -29,7 +29,7 @@ func terminal(z executor.Size) (ours, theirs int, err error) {
 		unix.Close(ours)
 		return -1, -1, fmt.Errorf("open a terminal: %w", errno)
 	}
-	_ = unix.IoctlSetWinsize(ours, unix.TIOCSWINSZ, winsize(z)) // a size of nothing is one, too
+	_ = unix.IoctlSetWinsize(ours, unix.TIOCSWINSZ, winsize(z)) // a size of 0 is allowed
 	return ours, int(fd), nil
 }
 

@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	askPause = 20 * time.Millisecond // between looks whether those that were asked have ended
-	// lastWords is how long what the script's shell started has to end behind a program
-	// that was asked, such as a shell of its own with the program's exit code.
+	askPause = 20 * time.Millisecond // between looks whether the asked processes have ended
+	// lastWords is how long other processes of the script have to end after the program that was
+	// asked, such as a nested shell with the program's exit code.
 	lastWords = 200 * time.Millisecond
 )
 
-// asking is a stop that waits for the programs which can do something about it.
+// asking is a stop that waits for the processes that have a handler for it.
 type asking struct {
-	progs []process.ID // that were told; empty when none was, or the rest was told as well
-	under process.ID   // the child of the script's shell in which the only one of them runs
-	rest  time.Time    // when the rest is told at the latest; zero while one of them lives
+	progs []process.ID // that were asked; empty when none was, or when all were told since
+	under process.ID   // the child of the script's shell that the only one of progs is, or is below
+	rest  time.Time    // when the other processes are told at the latest; zero while one of progs lives
 	said  *unix.WaitStatus
 }
 
-// terminate asks the task to end. SIGTERM goes to the topmost processes with a handler
-// for it, as the notice before a suspension does: they can save their work, and their
-// helpers (the workers of a data loader) must not die of it before. The script's shell
-// is held meanwhile, so that it does not go on with the next command. Where no process
-// has a handler all are told. Whatever is suspended is woken.
+// terminate asks the task to end. SIGTERM goes to the topmost processes with a handler for it, as
+// does the notice before a suspension: they can save their work, and their helpers (such as the
+// workers of a data loader) must not die before them. The script's shell is held meanwhile, so
+// that it does not go on with the next command. Where no process has a handler, all are signaled.
+// Whatever is suspended is woken.
 func (s *supervisor) terminate() {
 	all, err := process.All()
 	if err != nil {
@@ -54,11 +54,11 @@ func (s *supervisor) terminate() {
 	}
 }
 
-// tellAll sends a signal to every process of the task, and wakes it so that it can act on it. It
-// needs no look at all processes where the task has a namespace or a cgroup of its own.
+// tellAll sends a signal to every process of the task, and wakes it so that it can act on it.
+// Where the task has a namespace or a cgroup of its own, no list of all processes is needed.
 func (s *supervisor) tellAll(sig unix.Signal) {
 	if os.Getpid() == 1 {
-		_ = unix.Kill(-1, sig) // there may be none any more
+		_ = unix.Kill(-1, sig) // there may be none left
 		_ = unix.Kill(-1, unix.SIGCONT)
 		return
 	}
@@ -75,7 +75,8 @@ func (s *supervisor) tellAll(sig unix.Signal) {
 	tellGroups(members, sig)
 }
 
-// tellGroups sends a signal to the process groups of some processes, and wakes them; 0 only wakes.
+// tellGroups sends a signal to the process groups of some processes, and wakes them; 0 only
+// wakes.
 func tellGroups(members map[int]process.Stat, sig unix.Signal) {
 	groups := map[int]bool{}
 	for _, st := range members {
@@ -91,7 +92,7 @@ func tellGroups(members map[int]process.Stat, sig unix.Signal) {
 	}
 }
 
-// nextAsk is when to look again whether those that were asked have ended; zero is never.
+// nextAsk is when to look again whether the asked processes have ended; zero is never.
 func (s *supervisor) nextAsk() time.Time {
 	if s.killing || len(s.ask.progs) == 0 {
 		return time.Time{}
@@ -99,7 +100,7 @@ func (s *supervisor) nextAsk() time.Time {
 	return s.looked.Add(askPause)
 }
 
-// left is how a process of the task ended that its parent has not asked for yet; nil when that
+// left is the exit of a process of the task that has ended and was not reaped; nil when that
 // cannot be read.
 func (s *supervisor) left(p process.ID) (status *unix.WaitStatus) {
 	if s.account == nil {
@@ -109,8 +110,8 @@ func (s *supervisor) left(p process.ID) (status *unix.WaitStatus) {
 	return status
 }
 
-// followUp tells the rest of the task to end once all that were asked have: nothing is
-// left to be saved then.
+// followUp tells the other processes of the task to end once all that were asked have ended:
+// nothing is left to be saved then.
 func (s *supervisor) followUp() {
 	a := &s.ask
 	if s.killing || len(a.progs) == 0 || slices.ContainsFunc(a.progs, process.ID.Alive) {

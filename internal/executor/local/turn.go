@@ -10,15 +10,15 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// turnOrder is what the server wants a task to follow.
+// turnOrder is the rotation that the server wants a task to follow.
 type turnOrder struct {
 	rotation *model.Rotation // nil: it runs all the time
-	given    bool            // the server said so; else what the task has is left alone
+	given    bool            // the server has set it; else what the task has is left alone
 	late     bool            // it could not be written yet
 }
 
-// rotate gives an attempt another rotation; e.mu is held. One that is over needs
-// none, one that has not begun gets it then.
+// rotate gives an attempt another rotation; e.mu is held. An attempt that is over needs none; one
+// that has not begun gets it at its start.
 func (e *Executor) rotate(id model.AttemptID, r *model.Rotation) {
 	if at := e.attempts[id]; at != nil {
 		for _, t := range at.tasks {
@@ -38,9 +38,8 @@ func (t *liveTask) rotate(r *model.Rotation) {
 	t.leaveRotation()
 }
 
-// leaveRotation writes the task's rotation and wakes its supervisor; t.mu is held.
-// As with a stop, either the supervisor that begins finds the file, or it is known
-// and gets the signal.
+// leaveRotation writes the task's rotation and wakes its supervisor; t.mu is held. As with a
+// stop, either a new supervisor finds the file, or it is known and gets the signal.
 func (t *liveTask) leaveRotation() {
 	if !t.turn.given || !t.made {
 		return

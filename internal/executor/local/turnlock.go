@@ -12,9 +12,9 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// turnLocks keep two turns of a rotation apart: while an attempt runs, it holds a
-// lock on a file of its own for each of its devices, and lets go when it is frozen.
-// The clock alone says whose turn it is; these say whether the others have left.
+// turnLocks keep two turns of a rotation apart: while an attempt runs, it holds a lock on a file
+// of its own for each of its devices, and releases it when it is frozen. The clock alone says
+// which turn it is; the locks say whether the attempts of other turns have left.
 type turnLocks struct {
 	devices []deviceLock
 	files   []*os.File
@@ -23,7 +23,7 @@ type turnLocks struct {
 // turnPath is the lock file of one attempt on one device.
 func turnPath(l deviceLock, a model.AttemptID) string { return l.Path + "." + a.String() }
 
-// open makes an attempt's own files, once. What is in them does not matter.
+// open makes an attempt's own files, once. Their content does not matter.
 func (l *turnLocks) open(devices []deviceLock, own model.AttemptID) error {
 	if l.files != nil {
 		return nil
@@ -49,12 +49,12 @@ func (l *turnLocks) leave() { l.set(unix.F_UNLCK) }
 func (l *turnLocks) set(kind int16) {
 	for _, f := range l.files {
 		lock := unix.Flock_t{Type: kind, Whence: io.SeekStart}
-		_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock) // nobody else locks this file; on an old kernel the clock alone decides
+		_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock) // only this attempt locks this file; on an old kernel the clock alone decides
 	}
 }
 
-// enterAlone enters unless an attempt of another turn runs. It says so first and
-// looks then: of two that try at once, at least one sees the other.
+// enterAlone enters unless an attempt of another turn runs. It locks first and looks then: of two
+// that try at once, at least one sees the other.
 func (l *turnLocks) enterAlone(t *turns) bool {
 	l.enter()
 	for _, other := range t.others() {
@@ -68,7 +68,7 @@ func (l *turnLocks) enterAlone(t *turns) bool {
 	return true
 }
 
-// lockedBy reports whether whoever has this file runs.
+// lockedBy reports whether the attempt of a lock file runs.
 func lockedBy(path string) bool {
 	f, err := safefile.OpenPlain(path)
 	if err != nil {
@@ -79,7 +79,7 @@ func lockedBy(path string) bool {
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock) == nil && lock.Type != unix.F_UNLCK
 }
 
-// remove gives the files up for good.
+// remove deletes the files.
 func (l *turnLocks) remove() {
 	for _, f := range l.files {
 		os.Remove(f.Name())

@@ -8,18 +8,18 @@ import (
 	"github.com/combsched/comb/internal/executor/docker"
 )
 
-// eachLimit is a limit of each process, as a role or a SKU says it.
+// eachLimit is a limit of each process, as a role or a SKU sets it.
 type eachLimit struct {
 	name  string
-	value int64 // 0 is that nothing is said, -1 no limit
-	unit  int64 // in what the kernel counts
+	value int64 // 0: not set; -1: no limit
+	unit  int64 // the unit of the kernel
 }
 
 func eachOf(l cell.TaskLimits) []eachLimit {
 	return []eachLimit{{"nofile", l.NoFile, 1}, {"stack", l.StackMB, 1 << 20}, {"memlock", l.MemLockMB, 1 << 20}}
 }
 
-// has reports whether limits say something of the one of that name.
+// has reports whether a limit is set by that name.
 func has(l cell.TaskLimits, name string) bool {
 	for _, one := range eachOf(l) {
 		if one.name == name {
@@ -40,9 +40,9 @@ func (l eachLimit) text() string {
 	return fmt.Sprintf("%s: %d", l.name, l.value)
 }
 
-// ulimits are the limits of each process of a container. What the engine cannot give is refused: it
-// is the job's fault where its role asks for it, else the node's, whose SKU has it. Locked memory
-// is as much as the engine gives where nothing is said: RDMA and pinned memory need it.
+// ulimits are the limits of each process of a container. One that the engine cannot give is
+// refused: it is the job's fault where its role asks for it, else the node's, whose SKU has it.
+// Locked memory that is not set is as much as the engine gives: RDMA and pinned memory need it.
 func ulimits(role *model.Role, sku *cell.SKU, most func(string) int64) (list []docker.Ulimit,
 	refused string, job bool) {
 	for _, l := range eachOf(role.Launch.Limits.Or(sku.Limits)) {
@@ -72,8 +72,9 @@ func ulimits(role *model.Role, sku *cell.SKU, most func(string) int64) (list []d
 	return list, "", false
 }
 
-// ungiven says of the limits that a task's processes were to have, and of those that its role asks
-// for itself, what an engine could not give after all; "" is that its words are on something else.
+// ungiven finds in an engine's words a limit that it could not give after all; refused is "" when
+// the words are about something else. each are the limits of each process, own those that the
+// role itself sets.
 func ungiven(each, own cell.TaskLimits, words string) (refused string, job bool) {
 	name := docker.LimitOf(words)
 	for _, l := range eachOf(each) {
@@ -84,7 +85,7 @@ func ungiven(each, own cell.TaskLimits, words string) (refused string, job bool)
 	return "", false
 }
 
-// tooMuch refuses a limit: where it is one of the role's own the job asks for too much.
+// tooMuch refuses a limit. Where the role itself sets it, the job asks for too much.
 func tooMuch(own cell.TaskLimits, l eachLimit, why string) (refused string, job bool) {
 	if has(own, l.name) {
 		return l.text() + why + ": ask for less (--ulimit, or limits of the role)", true

@@ -8,7 +8,7 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// within returns an environment with the surroundings that it does not set itself.
+// within returns an environment with those surroundings that it does not set itself.
 func within(env, surroundings []string) []string {
 	set := map[string]bool{}
 	for _, v := range env {
@@ -35,7 +35,7 @@ func setEnv(env []string, name, value string) []string {
 	return append(env, name+"="+value)
 }
 
-// reserved names belong to the platform: a job that could set them could take
+// reserved reports whether a name belongs to the platform: a job that could set it could take
 // devices that are not its own, or hide from its supervisor.
 func reserved(name string) bool {
 	if strings.HasPrefix(name, "PAI_") || strings.HasPrefix(name, "COMB_") {
@@ -52,16 +52,15 @@ func join(list []int32) string {
 	return strings.Join(text, ",")
 }
 
-// deviceKind says which variables choose devices of a kind, and which values
-// hide them all.
+// deviceKind says which variables choose devices of a kind, and which values hide them all.
 type deviceKind struct {
 	kind cell.DeviceKind
 	vars []string
 	none []string
 }
 
-// deviceKinds are the kinds whose devices a task could otherwise find by itself.
-// Every task gets every variable: its own devices', and "none" of the others.
+// deviceKinds are the kinds whose devices a task could otherwise find by itself. Every task gets
+// every variable: its own devices', and values that hide the others.
 func deviceKinds() []deviceKind {
 	return []deviceKind{
 		{cell.NVIDIA, []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, []string{"", "void"}},
