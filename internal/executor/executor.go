@@ -1,6 +1,6 @@
-// Package executor is the contract between a server and what runs its tasks. A
-// server holds an Executor and knows no more of it, so that another world fits in
-// without a change there. The package must not run anything itself.
+// Package executor is the contract between a server and what runs its tasks. A server holds an
+// Executor and knows no more of it, so that another kind of executor needs no change there. The
+// package must not run anything itself.
 package executor
 
 import (
@@ -16,29 +16,30 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// Executor runs tasks somewhere. What comes of actions arrives as facts; see
-// engine.Executor. Methods may be called from many goroutines.
+// Executor runs tasks somewhere. It reports the results of actions as facts; see engine.Executor.
+// Its methods may be called from many goroutines.
 type Executor interface {
 	engine.Executor
 	engine.Adopter
 	engine.Able
-	// Sweep ends what runs for attempts that are not live: it is called once, after the
-	// first round of actions that follows a start. It returns the names of the tasks that it ended.
+	// Sweep ends what runs for attempts that are not live. It is called once, after the first
+	// round of actions that follows a start. It returns the names of the tasks that it ended.
 	Sweep(live []model.AttemptID) []string
 	// OpenLog opens a task's log at an offset; see Log. A negative offset counts from the end.
 	// ErrNoLog says that there is none (yet), ErrReplaced that something else stands in its place.
 	OpenLog(ref LogRef, from int64) (Log, error)
 	// Checkpoints is the folder on this machine in which the tasks of a job save their work, over
-	// all its attempts; "" where there is none here. It is there from the job's first start on.
+	// all its attempts; "" where there is none on this machine. The folder exists from the job's
+	// first start on.
 	Checkpoints(model.JobID) string
 	// Exec runs a command beside a running task. ErrNotRunning, ErrNoEntry and ErrRefused say why
 	// it does not.
 	Exec(ctx context.Context, ref TaskRef, c Command) (*Session, error)
 	// Dial connects to a port on which a running task listens, also to one that others cannot
-	// reach. No other port can be reached by it. Errors are those of Exec.
+	// reach. It reaches no other port. Its errors are those of Exec.
 	Dial(ctx context.Context, ref TaskRef, port uint16) (net.Conn, error)
-	// Usage returns what a running task took of its machine in the last minutes, the oldest sample
-	// first; none where that is not measured.
+	// Usage returns what a running task used of its machine in the last minutes, the oldest
+	// sample first; none where that is not measured.
 	Usage(TaskRef) []Usage
 	// Forget deletes everything that a job left. A job with a live attempt is refused.
 	Forget(model.JobID) error
@@ -46,14 +47,14 @@ type Executor interface {
 	Close()
 }
 
-// Identity is the user and the group of a machine with which the tasks of a job run; the zero
-// Identity is that they run as their image, or their server, says.
+// Identity is the user and the group of a machine that the tasks of a job run as. The zero
+// Identity stands for those of their image, or of their server.
 type Identity struct{ UID, GID uint32 }
 
-// Whose returns what says with which numbers the tasks of an attempt run: those that its job keeps.
-// A job of a journal from before jobs kept them has those that its user has now, asked once; an
-// error is that there is no such user, whose tasks must not run as the server instead. A nil ask
-// says nothing.
+// Whose returns a function that says as which user the tasks of an attempt run: the one that its
+// job keeps. A job of an old journal keeps none: for it ask is called, once, for the present
+// numbers of its user. An error says that there is no such user; its tasks must not run as the
+// server instead. With a nil ask it is the zero Identity.
 func Whose(job *model.Job, ask func(user model.Subject) (Identity, error)) func() (Identity, error) {
 	return sync.OnceValues(func() (Identity, error) {
 		if job.Numbered || job.UID != 0 || ask == nil {
@@ -81,46 +82,47 @@ const (
 	Stderr = "stderr"
 )
 
-// Turn says that a stream of a task had so many bytes when the other one went on.
+// Turn says that a stream of a task had To bytes when the other one went on.
 type Turn struct {
 	Stream string
 	To     int64
 }
 
-// Log is an open log: it reads up to where the log ended when it was opened, or further, but not
-// over a gap: there it says ErrCut.
+// Log is an open log. It can be read up to where it ended when it was opened, or further, but not
+// over a gap: there a read returns ErrCut.
 type Log struct {
 	io.ReadCloser
-	// Start is the offset of the first byte, in the whole stream; it is behind the one asked
+	// Start is the offset of the first byte, in the whole stream. It is behind the offset asked
 	// for when rotation has dropped what stood there. End is where the log ended.
 	Start, End int64
-	// GapStart and GapEnd are the part that rotation had dropped by then; both are 0 when there was
-	// none. What stands before it are the first lines.
+	// GapStart and GapEnd are the part that rotation had dropped by then; both are 0 when there
+	// was none. The first lines are before the gap.
 	GapStart, GapEnd int64
-	// Turns says in which order both streams of the task were printed: each is how far one was when
-	// the other went on. Those up to offsets of stdout and stderr are left out, but for the last
-	// of all. What is behind the last one, or has none, is not told. Lengths that were read
-	// before hold nothing of which a turn is still to come. nil is that it is not known.
+	// Turns says in which order both streams of the task were printed: each Turn is how far one
+	// stream was when the other went on. Those up to the offsets in behind (of stdout and stderr)
+	// are left out, except the last one. What is printed after the last Turn is not in it. If the
+	// lengths of both logs are read first, and Turns after them, no Turn within these lengths is
+	// missing. nil: the order is not known.
 	Turns func(behind [2]int64) ([]Turn, error)
 }
 
-// ErrCut says that rotation has dropped what follows in a log: it can be opened again there, and
-// goes on behind it.
+// ErrCut says that rotation has dropped what follows in a log. The log can be opened again at
+// that offset, and goes on behind the gap.
 var ErrCut = errors.New("this part of the log was removed to make room for later output")
 
 // ErrNoLog says that a task has no such log: it has not started, or its files
 // were removed. It is also an fs.ErrNotExist.
 var ErrNoLog = fmt.Errorf("there is no such log: %w", fs.ErrNotExist)
 
-// ErrReplaced says that what stands in the place of a log, or of a folder above it, was not made by
-// the executor: a task may do that, since it runs as the same user. It is not followed. Its text
-// names no path outside the job's folder.
+// ErrReplaced says that what stands in the place of a log, or of a folder above it, was not made
+// by the executor: a task can do that where it runs as the same user. It is not followed. The
+// error's text names no path outside the job's folder.
 var ErrReplaced = errors.New("something else was put in the place of this log")
 
-// Seen is what a world itself knows of the attempts of a cluster.
+// Seen is what an executor can see of a cluster's attempts without the journal.
 type Seen struct {
-	// Attempts have a folder or processes there. Of a job that has ended, or that nothing else
-	// knows, there may be its number alone.
+	// Attempts are those that have a folder or processes there. Of a job that has ended, or is
+	// known nowhere else, only the number may be set.
 	Attempts []model.AttemptID
 	// Running are the tasks with processes, by name.
 	Running []string

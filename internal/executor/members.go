@@ -1,13 +1,13 @@
 package executor
 
-// Membership is which tasks of a job run: what the file of its members holds, wherever they run.
-// Version rises with each change.
+// Membership lists the running tasks of a job: it is the content of the file of its members, on
+// every executor. Version rises with each change.
 type Membership struct {
 	Version int64    `json:"version"`
 	Members []Member `json:"members"`
 }
 
-// Member is one of them.
+// Member is one running task of a job.
 type Member struct {
 	Role    string             `json:"role"`
 	Index   int32              `json:"index"`

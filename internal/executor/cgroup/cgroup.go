@@ -24,9 +24,9 @@ type Limits struct {
 	Pids int64 `json:"pids,omitempty"`
 }
 
-// Parent is a directory of a cgroup hierarchy below which each task gets
-// a group. Version 1 has a hierarchy for each controller, version 2 one for all,
-// and a machine may have both: version 2 then serves to kill.
+// Parent is a directory of a cgroup hierarchy below which each task gets a group. Version 1 has a
+// hierarchy for each controller, version 2 one for all. A machine may have both: then version 2
+// is used to kill.
 type Parent struct {
 	Dir         string   `json:"dir"`
 	V2          bool     `json:"v2,omitempty"`
@@ -43,9 +43,8 @@ type Mount struct {
 	Options   []string
 }
 
-// Find finds where this data directory's groups can be. For what cannot
-// be limited it returns the reason, by controller. Nothing is left behind:
-// supervisors make the groups.
+// Find finds where the groups of this data directory can be. It also returns, by controller, why
+// something cannot be limited. It leaves nothing behind: supervisors make the groups.
 func Find(name string) ([]Parent, map[string]string) {
 	missing := map[string]string{}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -76,7 +75,7 @@ func Find(name string) ([]Parent, map[string]string) {
 	return parents, missing
 }
 
-// Held reports whether one of the groups has a controller.
+// Held reports whether one of the parents has a controller.
 func Held(parents []Parent, controller string) bool {
 	return slices.ContainsFunc(parents, func(p Parent) bool { return slices.Contains(p.Controllers, controller) })
 }
@@ -145,7 +144,7 @@ func openV2(m Mount, own, name string, missing map[string]string) []Parent {
 // that it got.
 func handDown(base, dir string) []string {
 	for _, c := range Wanted() {
-		_ = os.WriteFile(filepath.Join(base, "cgroup.subtree_control"), []byte("+"+c), 0) // what is missing is seen below
+		_ = os.WriteFile(filepath.Join(base, "cgroup.subtree_control"), []byte("+"+c), 0) // what is missing shows below
 		_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0)
 	}
 	data, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
@@ -153,13 +152,13 @@ func handDown(base, dir string) []string {
 	return slices.DeleteFunc(Wanted(), func(c string) bool { return !slices.Contains(on, c) })
 }
 
-// serverGroup is the child in which a server is alone. A unit of systemd starts it there at once
-// (DelegateSubgroup): a later start could not be in the unit's own group, which hands controllers
-// down to the groups of tasks that live.
+// serverGroup is a child group in which a server is alone. A unit of systemd starts it there
+// (DelegateSubgroup). A server that is started later could not be in the unit's own group, which
+// passes controllers down to the groups of living tasks.
 const serverGroup = "comb-server"
 
-// delegated is the group below which a server's groups are: its own, or the one above where it is
-// in its child already.
+// delegated is the group below which a server's groups are: its own, or the group above where it
+// is already in its child.
 func (m Mount) delegated(own string) string {
 	dir := m.Below(own)
 	if filepath.Base(own) == serverGroup && dir != filepath.Clean(m.dir) {
@@ -168,9 +167,9 @@ func (m Mount) delegated(own string) string {
 	return dir
 }
 
-// leaveForServer moves this process into a child when it is alone in its group:
-// version 2 hands controllers down only from a group without processes. A group
-// with others in it is not ours to arrange.
+// leaveForServer moves this process into a child when it is alone in its group: version 2 passes
+// controllers down only from a group without processes. A group with other processes in it is
+// left as it is.
 func leaveForServer(base string) {
 	members := direct(base)
 	if len(members) != 1 || members[0] != os.Getpid() {
@@ -224,7 +223,7 @@ func ParseOwn(text string) map[string]string {
 	return paths
 }
 
-// Dirs are the directories of a task's groups, made or not.
+// Dirs are the directories of a task's groups, whether they exist or not.
 func Dirs(parents []Parent, name string) []string {
 	dirs := make([]string, len(parents))
 	for i, p := range parents {
@@ -292,8 +291,8 @@ func setLimit(dir, controller string, v2 bool, l Limits) error {
 	return nil
 }
 
-// OutOfMemory counts the kernel's kills for a group's own memory limit. Process 1 of a
-// container asks without parents, and sees its own group.
+// OutOfMemory counts the kernel's kills for a group's own memory limit. Process 1 of a container
+// passes no parents, and sees its own group.
 func OutOfMemory(parents []Parent, name string) (kills int64) {
 	files := []string{"/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events"}
 	if len(parents) > 0 {
@@ -309,7 +308,7 @@ func OutOfMemory(parents []Parent, name string) (kills int64) {
 	return counted(files, "oom_kill ")
 }
 
-// counted is the largest number behind a word that begins a line of one of the files.
+// counted is the largest number that follows a word at the beginning of a line of the files.
 func counted(files []string, word string) (most int64) {
 	for _, file := range files {
 		data, err := os.ReadFile(file)
@@ -326,8 +325,8 @@ func counted(files []string, word string) (most int64) {
 	return most
 }
 
-// Members returns the processes of a group and of those below it; none when it does not exist. It
-// is no proof that there are none: what moves from one group to another meanwhile may be missed.
+// Members returns the processes of a group and of those below it; none when it does not exist. An
+// empty result is no proof: a process that moves to another group meanwhile may be missed.
 func Members(dir string) (pids []int) {
 	for _, group := range below(dir) {
 		pids = append(pids, direct(group)...)
@@ -337,7 +336,7 @@ func Members(dir string) (pids []int) {
 
 // below are a group and all groups below it, the deepest first: a task may make some.
 func below(dir string) (groups []string) {
-	entries, _ := os.ReadDir(dir) // of a group that is gone there are none
+	entries, _ := os.ReadDir(dir) // a group that is gone has none
 	for _, e := range entries {
 		if e.IsDir() {
 			groups = append(groups, below(filepath.Join(dir, e.Name()))...)
@@ -346,8 +345,8 @@ func below(dir string) (groups []string) {
 	return append(groups, dir)
 }
 
-// direct returns the processes of one group. Of a threaded one of version 2 the kernel names only
-// the threads: each stands for its process.
+// direct returns the processes of one group. Of a threaded group of version 2 the kernel lists
+// only threads: each stands for its process.
 func direct(dir string) (pids []int) {
 	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
@@ -361,16 +360,16 @@ func direct(dir string) (pids []int) {
 	return pids
 }
 
-// Kill forbids further forks in a task's groups and kills all that is in them and below them, and
-// says how many processes there were: they may take a moment to die. A kernel that can kill a group
-// does it in one step; else each member is killed, and what these had started meanwhile.
+// Kill forbids further forks in a task's groups and kills all that is in and below them. It
+// returns how many processes there were: they may take a moment to die. A kernel that can kill a
+// group does it in one step. Else each member is killed, and what they had started meanwhile.
 func Kill(dirs []string) (found int) {
 	for _, dir := range dirs {
 		_ = os.WriteFile(filepath.Join(dir, "pids.max"), []byte("0"), 0) // where it has that controller
 	}
 	for _, dir := range dirs {
 		n := len(Members(dir))
-		// It is told whatever the list says: that does not show all that the kernel kills.
+		// Written even if the list is empty: it does not show all that the kernel kills.
 		if os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) == nil {
 			found = max(found, n)
 		}
@@ -384,7 +383,7 @@ func Kill(dirs []string) (found int) {
 	return found
 }
 
-// killEach kills the members of a group one by one, until a look at it finds none that is new.
+// killEach kills the members of a group one by one, until a look finds no new one.
 func killEach(dir string) int {
 	killed := map[int]bool{}
 	for round, grown := 0, true; grown && round < 50; round++ {
@@ -399,7 +398,7 @@ func killEach(dir string) int {
 	return len(killed)
 }
 
-// killMember kills that very member: a pidfd pins its number before its group is read.
+// killMember kills that very process: a pidfd pins its number before its group is read.
 func killMember(pid int, dir string) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err == nil {
@@ -410,13 +409,13 @@ func killMember(pid int, dir string) {
 		return
 	}
 	if err != nil {
-		_ = unix.Kill(pid, unix.SIGKILL) // a thread's number, or a kernel without pidfd; it may be gone
+		_ = unix.Kill(pid, unix.SIGKILL) // the number of a thread, or a kernel without pidfd; it may be gone
 		return
 	}
 	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 }
 
-// within reports whether a process's groups have that of a directory among them, or one below it.
+// within reports whether one of a process's groups is that of a directory, or is below it.
 func within(text, dir string) bool {
 	group := "/" + filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir) + "/"
 	for line := range strings.Lines(text) {
@@ -427,8 +426,8 @@ func within(text, dir string) bool {
 	return false
 }
 
-// Left names a group in which, or below which, something may be left; "" is none. Only the
-// kernel's word is believed: version 2 says it, and only empty groups can be removed.
+// Left names a group in or below which something may be left; "": none. Only the kernel is
+// believed: version 2 tells, and only empty groups can be removed.
 func Left(dirs []string) string {
 	for _, dir := range dirs {
 		events, err := os.ReadFile(filepath.Join(dir, "cgroup.events"))
@@ -442,8 +441,8 @@ func Left(dirs []string) string {
 	return ""
 }
 
-// Refused counts the forks that a group's own limit of processes refused, until Kill. Process 1 of
-// a container asks without parents, and sees its own group.
+// Refused counts the forks that a group's own limit of processes refused, until Kill. Process 1
+// of a container passes no parents, and sees its own group.
 func Refused(parents []Parent, name string) (forks int64) {
 	dirs := []string{"/sys/fs/cgroup/pids", "/sys/fs/cgroup"}
 	if len(parents) > 0 {
@@ -453,9 +452,9 @@ func Refused(parents []Parent, name string) (forks int64) {
 		if !reached(dir) {
 			continue
 		}
-		file := filepath.Join(dir, "pids.events.local") // of its own limit alone
+		file := filepath.Join(dir, "pids.events.local") // counts only its own limit
 		if _, err := os.Stat(file); err != nil {
-			// A kernel before 6.11, or version 1: of its own limit and of those above it.
+			// A kernel before 6.11, or version 1: it counts its own limit and those above it.
 			file = filepath.Join(dir, "pids.events")
 		}
 		forks = max(forks, counted([]string{file}, "max "))
@@ -463,11 +462,11 @@ func Refused(parents []Parent, name string) (forks int64) {
 	return forks
 }
 
-// reached reports whether a group had as many processes as it may have: else a limit above it
-// refused a fork. A kernel before 6.1 does not say that. There no limit above may be one.
+// reached reports whether a group has ever had as many processes as it may: else a limit above it
+// refused the fork. A kernel before 6.1 does not tell. Then no limit may be set above.
 func reached(dir string) bool {
 	limit, ok := number(dir, "pids.max")
-	if !ok || limit == 0 { // none, or Kill's
+	if !ok || limit == 0 { // there is none, or it is Kill's
 		return false
 	}
 	if peak, ok := number(dir, "pids.peak"); ok {
@@ -484,7 +483,7 @@ func reached(dir string) bool {
 	}
 }
 
-// number reads a file of a group that holds one; false where it holds "max" or is not there.
+// number reads a file of a group that holds a number; false where it holds "max" or is missing.
 func number(dir, file string) (int64, bool) {
 	data, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
@@ -494,9 +493,9 @@ func number(dir, file string) (int64, bool) {
 	return n, err == nil
 }
 
-// Remove removes a task's empty groups, with those that it made below them; the kernel may need a
-// moment after the last process is gone. The last task takes the parents with it, so that a
-// server that is killed leaves nothing behind.
+// Remove removes a task's empty groups, with those that it made below them. The kernel may need a
+// moment after the last process is gone. The last task removes the parents as well, so that a
+// killed server leaves nothing behind.
 func Remove(dirs []string) {
 	for _, dir := range dirs {
 		for range 50 {

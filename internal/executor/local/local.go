@@ -376,7 +376,7 @@ func (e *Executor) run(at *attempt) {
 }
 
 // adopt takes up an attempt of which only the files are known. Tasks that are over were told
-// already, unless known says that they were told before a restart at most.
+// already, so they are left out. known: the start was before a restart, which may have lost that.
 func (e *Executor) adopt(id model.AttemptID, ordinals []int32, known bool) {
 	at := &attempt{id: id}
 	for _, n := range ordinals {

@@ -34,7 +34,8 @@ type segment struct {
 	base, size int64
 }
 
-// maxBase is more than any task can print; a name of more would make ends overflow.
+// maxBase is beyond anything that a task can print; a name with a larger base would make ends
+// overflow.
 const maxBase = 1 << 60
 
 // OpenLog implements executor.Executor.

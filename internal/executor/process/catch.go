@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CatchersBelow returns the topmost processes below another that catch a signal.
-// What does not catch it would die of it.
+// CatchersBelow returns the topmost processes below another that have a handler for a signal. The
+// signal would kill the others.
 func CatchersBelow(all map[int]Stat, top int, sig unix.Signal) []ID {
 	children := map[int][]int{}
 	for pid, st := range all {
@@ -43,11 +43,11 @@ func catches(pid int, sig unix.Signal) bool {
 	return false
 }
 
-// heldWithin is how long a process may take to be held.
+// heldWithin is how long a process may take to stop.
 const heldWithin = 200 * time.Millisecond
 
-// Hold stops a process and waits until it is: on a busy machine it could still see a program end,
-// and take its exit code, before the signal reaches it.
+// Hold stops a process and waits until it is stopped: on a busy machine it could still see a
+// program end, and take its exit code, before the signal reaches it.
 func (p ID) Hold() {
 	p.Signal(unix.SIGSTOP)
 	for end := time.Now().Add(heldWithin); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -57,7 +57,8 @@ func (p ID) Hold() {
 	}
 }
 
-// Below is the child of top on the way down to a process; zero where it is not below.
+// Below is the child of top on the way down to a process; zero where the process is not below
+// top.
 func Below(all map[int]Stat, pid, top int) ID {
 	for st, ok := all[pid]; ok; st, ok = all[pid] {
 		if st.Parent == top {
@@ -68,8 +69,8 @@ func Below(all map[int]Stat, pid, top int) ID {
 	return ID{}
 }
 
-// Left is how a process ended that its parent has not asked for yet; nil when that
-// cannot be read.
+// Left is the exit of a process that has ended and was not reaped yet; nil when that cannot be
+// read.
 func (p ID) Left() *unix.WaitStatus {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/stat")
 	if p.PID <= 0 || err != nil {
@@ -77,7 +78,7 @@ func (p ID) Left() *unix.WaitStatus {
 	}
 	st, ok := parseStat(string(data))
 	f := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-	const exitCode = 49 // proc(5) counts it as 52, the state as 3
+	const exitCode = 49 // proc(5) lists it as field 52, the state as 3
 	if !ok || st.State != 'Z' || st.Start != p.Start || len(f) <= exitCode {
 		return nil
 	}

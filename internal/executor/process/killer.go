@@ -10,28 +10,28 @@ import (
 	"github.com/combsched/comb/internal/executor/cgroup"
 )
 
-// Killer ends all that runs below this process, a step at a time, until its caller finds that it
-// has no child any more. It kills by what needs no look at all processes: the namespace of which
-// this is process 1, the task's cgroups, the process groups that are known. It looks where
-// something lives on behind that.
+// Killer ends all processes below this one, a step at a time, until its caller finds that no
+// child is left. First it uses what needs no list of all processes: the namespace of which this
+// is process 1, the task's cgroups, and the known process groups. It lists all processes only
+// when something survives that.
 type Killer struct {
-	Groups []string // directories of the task's cgroups, made or not
-	// Below names the processes below this one; it looks at all processes.
+	Groups []string // directories of the task's cgroups; they may not exist
+	// Below returns the processes below this one, from a list of all.
 	Below func() map[int]Stat
 
-	known  []ID      // what a look found, and was not dead since
-	struck time.Time // when they were killed
-	looked bool      // by a step
-	idle   bool      // the last step found nothing that was dying
-	least  int       // so few were dying at the least
+	known  []ID      // those of the last list that were not dead since
+	struck time.Time // when these were last killed
+	looked bool      // all processes were listed by a step
+	idle   bool      // the last step found nothing dying
+	least  int       // the smallest number of dying processes so far
 	since  time.Time
 }
 
-// dyingWithin is how long no process of those that were killed may have died before something else
-// is tried: thousands take seconds on a busy machine.
+// dyingWithin is how long to wait without the death of any killed process before something else
+// is tried: thousands of them take seconds on a busy machine.
 const dyingWithin = 2 * time.Second
 
-// Know notes what a look found that was made for something else.
+// Know takes a list that was made for another purpose.
 func (k *Killer) Know(members map[int]Stat) {
 	k.known, k.struck = k.known[:0], time.Time{}
 	for pid, st := range members {
@@ -39,7 +39,8 @@ func (k *Killer) Know(members map[int]Stat) {
 	}
 }
 
-// Step kills what is there. All that ended was reaped before, so that no zombie is waited for.
+// Step kills what is there. The caller has reaped all ended children before, so it waits for no
+// zombie.
 func (k *Killer) Step() {
 	if os.Getpid() == 1 {
 		_ = unix.Kill(-1, unix.SIGKILL) // everything in this namespace at once: no fork escapes it
@@ -57,7 +58,7 @@ func (k *Killer) Step() {
 		return
 	}
 	k.idle, k.since = false, time.Time{}
-	if k.looked { // what leaves its group as fast as it forks is held first
+	if k.looked { // what leaves its group as fast as it forks is stopped first
 		Strike(func() map[int]Stat {
 			members := k.Below()
 			k.Know(members)
@@ -70,7 +71,7 @@ func (k *Killer) Step() {
 	k.left()
 }
 
-// waits reports whether so many that are dying are worth waiting for: they become fewer.
+// waits reports whether to wait for the dying processes, since they become fewer.
 func (k *Killer) waits(dying int) bool {
 	if dying == 0 {
 		k.since = time.Time{}
@@ -82,9 +83,9 @@ func (k *Killer) waits(dying int) bool {
 	return time.Since(k.since) < dyingWithin
 }
 
-// left returns how many of the known may live. It kills them now and then, since one may leave its
-// group meanwhile. Between, it waits for the first of them alone: to read the state of thousands in
-// each step would slow their end.
+// left returns how many of the known processes may live. It kills them again now and then, since
+// one may leave its group meanwhile. In between it checks them only up to the first that lives:
+// reading the state of thousands in each step would delay their end.
 func (k *Killer) left() int {
 	if time.Since(k.struck) > dyingWithin/2 {
 		k.struck = time.Now()
@@ -98,9 +99,9 @@ func (k *Killer) left() int {
 	return len(k.known)
 }
 
-// strike kills the process groups of the known, each in one step that no fork escapes, and those
-// that have none of their own. It forgets those that are dead, and returns how many are not: one
-// that leaves its group meanwhile is found in the next step's.
+// strike kills the process groups of the known processes, each in one step that no fork escapes,
+// and single processes in groups that must not be killed. It forgets the dead ones, and returns
+// how many are left. One that leaves its group meanwhile is found by the next strike.
 func (k *Killer) strike() int {
 	own, done := unix.Getpgrp(), map[int]bool{}
 	k.known = slices.DeleteFunc(k.known, func(p ID) bool {

@@ -15,37 +15,37 @@ import (
 )
 
 const (
-	// Kept is how many samples of a task are kept: ten minutes, at one in ten seconds.
+	// KeptSamples is how many samples of a task are kept: ten minutes, at one in ten seconds.
 	KeptSamples = 60
-	// young is a task that may have no processes yet.
+	// young is the age up to which a task may have no processes yet.
 	young = 5 * time.Second
-	// ticks of the processor's clock in a second; Linux tells times of processes in it on all its
+	// ticks is how many clock ticks a second has; Linux reports CPU times in them on all its
 	// architectures.
 	ticks = 100
 )
 
-// Meter measures. It is one goroutine, and none while there is no task.
+// Meter measures what tasks use. It is one goroutine, and none while there is no task.
 type Meter struct {
 	ctx   context.Context
 	every time.Duration
-	came  chan struct{} // a task came: a look comes soon
+	came  chan struct{} // a task came: it is measured soon
 
 	mu    sync.Mutex
 	tasks map[executor.TaskRef]*task
 	runs  bool
 }
 
-// task is what is known of one.
+// task is a task that is measured.
 type task struct {
-	carer   ID     // cares for it, and is not part of it
-	box     string // a file that says it: process 1 of its container, which cares for it then
+	carer   ID     // its supervisor, which is not part of it
+	box     string // the file that names process 1 of its container, which takes the place of carer
 	since   time.Time
 	took    counts
 	at      time.Time // of the last look; zero before the first
 	samples []executor.Usage
 }
 
-// counts are what processes took since their start. Those that ended are counted with the parent
+// counts are what processes used since their start. Those that ended are counted with the parent
 // that waited for them, so that the sum over a tree does not fall when one ends.
 type counts struct{ cpu, read, written uint64 } // ticks, bytes, bytes
 
@@ -54,8 +54,8 @@ func NewMeter(ctx context.Context, every time.Duration) *Meter {
 	return &Meter{ctx: ctx, every: every, came: make(chan struct{}, 1), tasks: map[executor.TaskRef]*task{}}
 }
 
-// Watch measures a task until the function that it returns is called: what is below carer, or below
-// the process that is recorded in the file box, where there is one.
+// Watch measures a task until the function that it returns is called. The task is what is below
+// carer, or, where there is a file box, below the process recorded in it.
 func (m *Meter) Watch(attempt model.AttemptID, n int32, carer ID, box string) (forget func()) {
 	ref := executor.TaskRef{Attempt: attempt, Task: n}
 	m.mu.Lock()
@@ -87,7 +87,7 @@ func (m *Meter) Usage(ref executor.TaskRef) []executor.Usage {
 	return nil
 }
 
-// run measures until no task is left, and soon while one has just begun.
+// run measures until no task is left. A task that has just begun is measured early.
 func (m *Meter) run() {
 	shortly := min(m.every, time.Second)
 	next := time.Now().Add(shortly)
@@ -119,7 +119,7 @@ func (m *Meter) run() {
 		}
 		m.mu.Unlock()
 		if err != nil {
-			continue // without a list of processes there is nothing to say
+			continue // without a list of processes nothing can be measured
 		}
 		below := children(all)
 		for _, t := range tasks {
@@ -136,7 +136,7 @@ func children(all map[int]Stat) map[int][]int {
 	return below
 }
 
-// measure looks at one task's processes. Only this goroutine changes what it took.
+// measure samples one task's processes. Only this goroutine changes its counts.
 func (m *Meter) measure(t *task, all map[int]Stat, below map[int][]int) {
 	carer := t.carer
 	_ = safefile.Read(filepath.Dir(t.box), filepath.Base(t.box), &carer) // a task without a container has none
@@ -178,8 +178,8 @@ func since(now, before uint64) uint64 {
 	return now - before
 }
 
-// look reads what a process took, and the MiB that it has in memory. Reads and writes of a process
-// of another user cannot be seen without root: they count as none.
+// look reads what a process used, and the MiB that it has in memory. Without root, reads and
+// writes of another user's process cannot be seen and count as 0.
 func look(pid int) (c counts, memory int64, ok bool) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/"
 	text, err := os.ReadFile(dir + "stat")
@@ -195,8 +195,8 @@ func look(pid int) (c counts, memory int64, ok bool) {
 	return c, memory, true
 }
 
-// parse reads a process's ticks of CPU, with those of children that it waited for, and its MiB, of
-// /proc/PID/stat. The command's name may hold anything but ends with the last ")".
+// parse reads /proc/PID/stat: a process's ticks of CPU, with those of children that it waited
+// for, and its MiB. The command's name may hold anything but ends with the last ")".
 func parse(text string) (cpu uint64, memory int64, ok bool) {
 	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if len(f) < 22 {
@@ -216,6 +216,6 @@ func parse(text string) (cpu uint64, memory int64, ok bool) {
 func field(text, name string) uint64 {
 	_, text, _ = strings.Cut(text, "\n"+name)
 	text, _, _ = strings.Cut(text, "\n")
-	n, _ := strconv.ParseUint(text, 10, 64) // what cannot be read is none
+	n, _ := strconv.ParseUint(text, 10, 64) // what cannot be read is 0
 	return n
 }

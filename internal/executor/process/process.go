@@ -1,7 +1,7 @@
-// Package process knows the processes of this machine beyond the reuse of their
-// numbers: which live, which belong to a task, how a whole tree is ended and its
-// end is proven, and what they take of processors, memory and disks. It must not
-// know jobs, and ends nothing that it was not told to.
+// Package process knows the processes of this machine, safe from the reuse of their numbers:
+// which live, which belong to a task, how to end a whole tree and prove its end, and what they
+// use of processors, memory and disks. It must not know jobs, and ends nothing that it was not
+// told to.
 package process
 
 import (
@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ID names a process beyond the reuse of its number: Start is its start time
-// in clock ticks since boot.
+// ID identifies a process even if its number is reused: Start is its start time in clock ticks
+// since boot.
 type ID struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"`
@@ -33,7 +33,7 @@ type Stat struct {
 	Start   uint64
 }
 
-// Stopped is true for a process that a signal or a debugger holds.
+// Stopped is true for a process that a signal or a debugger has stopped.
 func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' }
 
 // Dead is true for a process that has ended and was not reaped.
@@ -48,7 +48,7 @@ func ReadStat(pid int) (Stat, bool) {
 	return parseStat(string(data))
 }
 
-// parseStat skips the command's name, which may hold anything, by its last ")".
+// parseStat skips the command's name, which may hold anything, up to its last ")".
 func parseStat(text string) (Stat, bool) {
 	end := strings.LastIndexByte(text, ')')
 	if end < 0 {
@@ -85,8 +85,8 @@ func (p ID) Alive() bool {
 	return ok && s.Start == p.Start && !s.Dead()
 }
 
-// Signal reaches that very process or none: a pidfd pins the number before the
-// start time is compared. No process has the number 0.
+// Signal reaches that very process or none: a pidfd pins the number before the start time is
+// compared. No process has the number 0.
 func (p ID) Signal(sig unix.Signal) {
 	if p.PID <= 0 {
 		return
@@ -108,11 +108,12 @@ func (p ID) Signal(sig unix.Signal) {
 // looks counts the calls of All.
 var looks atomic.Int64
 
-// Looks is how often this process has looked at all processes: a look costs some microseconds for
+// Looks is how often this process has listed all processes: a list costs some microseconds for
 // each process of the machine.
 func Looks() int64 { return looks.Load() }
 
-// All returns all living processes of the machine. One that has ended and was not reaped is none.
+// All returns all living processes of the machine, without those that have ended and were not
+// reaped.
 func All() (map[int]Stat, error) {
 	looks.Add(1)
 	dir, err := os.Open("/proc")
@@ -149,9 +150,9 @@ func Descend(all map[int]Stat, found map[int]bool) {
 	}
 }
 
-// WaitsForStart reports whether a process that was told to stop, and sleeps inside the
-// kernel, waits for a stopped child to start its program: after vfork, which shells,
-// Python and Go use, a parent takes no signal before that.
+// WaitsForStart reports whether a process that was told to stop, and sleeps inside the kernel,
+// waits for a stopped child to start its program. After vfork, which shells, Python and Go use, a
+// parent takes no signal before that.
 func WaitsForStart(pid int, members map[int]Stat) bool {
 	for child, st := range members {
 		if st.Parent == pid && st.Stopped() && oneMemory(pid, child) {
@@ -161,8 +162,8 @@ func WaitsForStart(pid int, members map[int]Stat) bool {
 	return false
 }
 
-// oneMemory reports whether two processes share their address space; where the kernel
-// does not tell, whether they run the same program.
+// oneMemory reports whether two processes share their address space; where the kernel does not
+// tell, whether they run the same program.
 func oneMemory(a, b int) bool {
 	const kcmpVM = 1
 	differ, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), kcmpVM, 0, 0, 0)
@@ -174,14 +175,14 @@ func oneMemory(a, b int) bool {
 	return err == nil && err2 == nil && one == other
 }
 
-// MarkerName is the variable that names the task of a process.
+// MarkerName is the environment variable that names the task of a process.
 const MarkerName = "COMB_TASK"
 
-// maxEnviron bounds what is read of a process's environment: the kernel allows
-// arguments and environment of 6 MiB together.
+// maxEnviron bounds what is read of a process's environment: the kernel allows arguments and
+// environment of 6 MiB together.
 const maxEnviron = 8 << 20
 
-// MarkerIn returns the marker in a process's first environment, "" without one.
+// MarkerIn returns the marker in a process's initial environment, "" without one.
 func MarkerIn(pid int) string {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
@@ -200,8 +201,8 @@ func MarkerIn(pid int) string {
 	return ""
 }
 
-// hidden reports whether a process of our own user may not be looked into: such
-// a one could be any task's.
+// hidden reports whether the environment of a process of our own user cannot be read: such a
+// process could be any task's.
 func hidden(pid int) bool {
 	_, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if !os.IsPermission(err) {
@@ -211,7 +212,7 @@ func hidden(pid int) bool {
 	return unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) == nil && int(st.Uid) == os.Getuid()
 }
 
-// BootID names this boot of the machine: what ran before another one is dead.
+// BootID identifies this boot of the machine: what ran before another one is dead.
 func BootID() (string, error) {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -243,7 +244,7 @@ func Watch(p ID) (*Watcher, bool) {
 	return w, true
 }
 
-// Close gives the watcher up.
+// Close stops watching.
 func (w *Watcher) Close() {
 	if w.file != nil {
 		w.file.Close()

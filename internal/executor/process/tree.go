@@ -13,10 +13,9 @@ import (
 	"github.com/combsched/comb/internal/executor/cgroup"
 )
 
-// Strike stops and then kills everything that find names. Stopping comes first
-// because a stopped process cannot fork: once a look finds no new one, the
-// kills leave none behind, however fast the tree grows. It returns how many
-// processes it found.
+// Strike stops and then kills everything that find returns. Stopping comes first because a
+// stopped process cannot fork: once find returns no new process, the kills leave none behind,
+// however fast the tree grows. It returns how many processes it found.
 func Strike(find func() map[int]Stat) int {
 	held := map[ID]bool{}
 	for range 50 {
@@ -44,7 +43,7 @@ type Tree struct {
 	Marker string
 	Main   ID       // zero when it is not known
 	Groups []string // its cgroups' directories
-	Since  uint64   // when the supervisor started: nothing of the task is older
+	Since  uint64   // when the supervisor started: no process of the task is older
 }
 
 // Find returns the living processes of the tree: members of its cgroups, those
@@ -91,19 +90,18 @@ func (t Tree) owns(all map[int]Stat, pid int, s Stat) bool {
 	return MarkerIn(pid) == t.Marker
 }
 
-// End kills the tree and returns true when two looks in a row find none of it, and the kernel says
-// that its groups are empty. When that does not come within d it returns false and what stands
-// against it.
+// End kills the tree. It returns true when two looks in a row find no process of it, and the
+// kernel says that its groups are empty. When that is not so within d it returns false, and why.
 func (t Tree) End(d time.Duration) (proven bool, why string) {
 	until := time.Now().Add(d)
-	// A group can be removed only when it is empty: one that goes away
-	// meanwhile proves as much as an empty one.
+	// A group can be removed only when it is empty: one that disappears meanwhile proves as much
+	// as an empty one.
 	grouped := slices.ContainsFunc(t.Groups, isDir)
 	clean, why := 0, ""
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		if cgroup.Kill(t.Groups) > 0 && time.Now().Before(until) {
 			clean = 0
-			time.Sleep(pause) // they are dying: a look at all processes would find nothing else
+			time.Sleep(pause) // they are dying: listing all processes would find nothing else
 			continue
 		}
 		var failed error
@@ -142,9 +140,9 @@ func (t Tree) End(d time.Duration) (proven bool, why string) {
 	}
 }
 
-// doubts says whether finding none proves that there is none, where no cgroup
-// does: what a task started with an environment of its own, in a session of its
-// own, carries no mark when its supervisor is gone.
+// doubts says whether finding no process proves that there is none, where no cgroup proves it:
+// after the death of its supervisor, a process that the task started with another environment and
+// in a session of its own carries no mark.
 func (t Tree) doubts() (proven bool, why string) {
 	all, err := All()
 	if err != nil {
@@ -164,8 +162,8 @@ func (t Tree) doubts() (proven bool, why string) {
 	return true, ""
 }
 
-// ancestors are the processes that inherit what a supervisor of this process
-// leaves: the first one, and all between it and this process.
+// ancestors are the processes that inherit what a supervisor leaves: process 1, and all between
+// it and this process.
 func ancestors(all map[int]Stat) map[int]bool {
 	found := map[int]bool{1: true}
 	for pid := os.Getppid(); pid > 1 && !found[pid]; pid = all[pid].Parent {
@@ -174,10 +172,9 @@ func ancestors(all map[int]Stat) map[int]bool {
 	return found
 }
 
-// sessionsBefore are the sessions that were there before the moment since: none
-// joins a session but by birth, and a supervisor opens its own, so what is in them
-// is not the task's. Session 0 stands for all those whose leader lives
-// outside of this namespace of processes.
+// sessionsBefore are the sessions that existed before since. A process is in a session by birth
+// only, and a supervisor opens its own, so what is in these sessions is not the task's. Session 0
+// stands for all those whose leader lives outside this PID namespace.
 func sessionsBefore(all map[int]Stat, since uint64) map[int]bool {
 	older := map[int]bool{0: true}
 	for _, s := range all {
@@ -188,7 +185,7 @@ func sessionsBefore(all map[int]Stat, since uint64) map[int]bool {
 	return older
 }
 
-// stray tells a process of our user that does not say of itself whose it is.
+// stray reports whether a process of our user carries no marker that says whose it is.
 func (t Tree) stray(pid int) bool {
 	if Supervised(pid) != "" || MarkerIn(pid) != "" {
 		return false
@@ -202,8 +199,7 @@ func isDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// Supervised returns the directory that a supervisor was given; "" for any other
-// process.
+// Supervised returns the directory that a supervisor was started with; "" for any other process.
 func Supervised(pid int) string {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {

@@ -20,8 +20,8 @@ func (w *World) Exit(job model.JobID, task, code int32) bool {
 	return true
 }
 
-// Lose makes a living task one of which nothing is known. It lives on and owns
-// its devices until Exit or a stop ends it, or Find finds it.
+// Lose makes the state of a living task unknown. It lives on and owns its devices until Exit or a
+// stop ends it, or Find finds it.
 func (w *World) Lose(job model.JobID, task int32, reason string) bool {
 	r, ok := w.living[taskKey{job, task}]
 	if !ok || r.lost != "" {
@@ -32,7 +32,7 @@ func (w *World) Lose(job model.JobID, task int32, reason string) bool {
 	return true
 }
 
-// Find ends what Lose began: the task was alive all the time.
+// Find undoes Lose: the task was alive all the time.
 func (w *World) Find(job model.JobID, task int32) bool {
 	r, ok := w.living[taskKey{job, task}]
 	if !ok || r.lost == "" {
@@ -45,8 +45,8 @@ func (w *World) Find(job model.JobID, task int32) bool {
 	return true
 }
 
-// Refuse makes the next starts on a node fail; times -1 is every start.
-// job says that the reason is the job's own fault. times 0 ends all refusals.
+// Refuse makes the next starts on a node fail; times -1 is every start. job says that the reason
+// is the job's own fault. times 0 ends all refusals.
 func (w *World) Refuse(name cell.NodeName, reason string, times int, job bool) {
 	n := w.node(name)
 	if times == 0 {
@@ -56,14 +56,14 @@ func (w *World) Refuse(name cell.NodeName, reason string, times int, job bool) {
 	n.refuse = append(n.refuse, refusal{reason, job, times})
 }
 
-// Down cuts a node off: its tasks live on, but nothing is heard of them.
+// Down makes a node unreachable: its tasks live on, but nothing is heard of them.
 func (w *World) Down(name cell.NodeName, reason string) {
 	w.node(name).down = true
 	w.health(model.NodeHealth{Node: name, Reason: reason})
 }
 
-// Up makes a node reachable again. Everything that happened meanwhile is heard
-// now, and tasks that live are reported as started again.
+// Up makes a node reachable again. What happened meanwhile is reported now, and living tasks are
+// reported as started again.
 func (w *World) Up(name cell.NodeName) {
 	n := w.node(name)
 	wasDown := n.down
@@ -93,7 +93,7 @@ func (w *World) Reboot(name cell.NodeName) {
 	for _, r := range runs {
 		w.end(r, model.Exit{Code: 137, Cause: model.NodeRebooted})
 	}
-	// What ended while nobody could hear it is told now.
+	// What ended while the node was unreachable is told now.
 	for _, r := range w.all() {
 		if r.place.Node == name && r.gone && r.last != nil {
 			w.report(r, r.last)
@@ -101,8 +101,8 @@ func (w *World) Reboot(name cell.NodeName) {
 	}
 }
 
-// Dead ends, without a word, what a user's word that a node is dead ends: all tasks of a node
-// that cannot be reached, else those of which nothing is known. It never comes back with them.
+// Dead does what a user declares about a dead node: it ends, without a report, all tasks of an
+// unreachable node, else those whose state is unknown. They do not come back with the node.
 func (w *World) Dead(name cell.NodeName) {
 	n := w.node(name)
 	for _, r := range w.on(name) {
@@ -122,9 +122,9 @@ func (w *World) Leaf(h model.LeafHealth) {
 	w.tell(h)
 }
 
-// Reopen tells the world that a new engine takes over: facts that the old one
-// may have lost are told again, and actions before the first Next must be
-// repeats. Inputs that nobody took are dropped when drop is set, as a crash would.
+// Reopen tells the world that a new engine takes over. Facts that the old one may have lost are
+// told again, and actions before the first Next must be repeats. With drop, inputs that were not
+// taken are lost, as in a crash.
 func (w *World) Reopen(drop bool) {
 	if drop {
 		w.pending = nil
@@ -214,5 +214,5 @@ func (w *World) Progress(job model.JobID, task int32, p model.Progress) bool {
 	return true
 }
 
-// At plans a fault, or whatever else happens to the machines, for d from now.
+// At schedules a fault, or anything else that happens to the machines, for d from now.
 func (w *World) At(d model.Duration, f func()) { w.after(d, f) }

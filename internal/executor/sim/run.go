@@ -9,7 +9,7 @@ import (
 	"github.com/combsched/comb/internal/core/perf"
 )
 
-// runKey is one task of one attempt: the identity by which actions are repeated.
+// runKey is one task of one attempt: a repeated action has the same key.
 type runKey struct {
 	attempt model.AttemptID
 	task    int32
@@ -39,20 +39,20 @@ type run struct {
 	key      runKey
 	place    cell.Task
 	space    string  // what the indices of its devices count
-	division []int32 // in how many parts its devices were when it was started
+	division []int32 // in how many parts each of its devices was divided when it was started
 	node     *node
-	devices  uint64 // a bit for each of its devices, by index modulo 64: who has none in common shares none
+	devices  uint64 // a bit for each of its devices, by index modulo 64: runs without a common bit share no device
 	behavior Behavior
 	running  bool
-	telling  bool // its next report is planned
+	telling  bool // its next report is scheduled
 	pace     perf.Pace
-	turns    *model.Rotation // by which it runs; nil is all the time
+	turns    *model.Rotation // by which it runs; nil: all the time
 	due      uint64          // the order of the happening that finishes its work
 	gone     bool
-	told     bool   // that it is gone
-	lost     string // why nothing proves that it lives; "" when known
+	told     bool   // its end was told
+	lost     string // why its state is unknown; "": it is known
 	stopping bool
-	last     model.Fact // what is true of it now, repeated after a restart
+	last     model.Fact // the last report about it, repeated after a restart
 }
 
 // node is a machine; tasks on one that is down live on, but nothing is heard of them.
@@ -60,7 +60,7 @@ type node struct {
 	down   bool
 	runs   []*run // that own devices here
 	fact   model.NodeHealth
-	held   []func() // actions and reports that wait for the node to be reachable
+	held   []func() // actions and reports that wait until the node is reachable
 	refuse []refusal
 }
 
@@ -68,7 +68,7 @@ type node struct {
 type refusal struct {
 	reason string
 	job    bool
-	times  int // how many more starts; -1 is all
+	times  int // how many more starts; -1: all
 }
 
 func (w *World) node(name cell.NodeName) *node {
@@ -100,7 +100,7 @@ func (w *World) Do(a model.Action) {
 	}
 }
 
-// start launches one task once. A repeat tells again what is true of it.
+// start launches one task once. A repeat tells again what was told last.
 func (w *World) start(a *model.Action, t *model.TaskStart) {
 	runs := w.runs[a.Attempt]
 	for _, r := range runs {
@@ -141,7 +141,7 @@ func (w *World) start(a *model.Action, t *model.TaskStart) {
 	w.plan(r.behavior.StartDelay, happening{what: begins, run: r})
 }
 
-// own takes the run's devices and checks that nobody else has them.
+// own takes the run's devices and checks that they have no other owner.
 func (w *World) own(r *run, task taskKey) {
 	if other, ok := w.living[task]; ok {
 		w.fail("task %d of job %d runs twice: attempts %v and %v", task.task, task.job, other.key.attempt, r.key.attempt)
@@ -163,9 +163,9 @@ func (w *World) own(r *run, task taskKey) {
 	r.node.runs = append(r.node.runs, r)
 }
 
-// owns reports whether a run has the n-th device of another on its node, that part of it,
-// or any where one of them has it whole, or in other parts. A whole one that somebody has
-// under another SKU is not seen here: a file may give one index to two SKUs of a node.
+// owns reports whether a run has the n-th device of another run on its node: the same part, or
+// any part where one of them has it whole or divides it otherwise. A whole device under another
+// SKU is not seen here: a file may give one index to two SKUs of a node.
 func (r *run) owns(o *run, n int) bool {
 	for k, d := range r.place.Devices {
 		if d == o.place.Devices[n] && r.clash(k, o, n) {
@@ -175,8 +175,8 @@ func (r *run) owns(o *run, n int) bool {
 	return false
 }
 
-// clash reports whether the k-th device of a run and the n-th of another, which have one
-// index, have something in common.
+// clash reports whether the k-th device of a run and the n-th of another, of the same index,
+// overlap.
 func (r *run) clash(k int, o *run, n int) bool {
 	mine, theirs := k < len(r.place.Parts), n < len(o.place.Parts)
 	switch {
@@ -190,7 +190,7 @@ func (r *run) clash(k int, o *run, n int) bool {
 	return r.place.Parts[k] == o.place.Parts[n] || r.in(k) != o.in(n)
 }
 
-// in is in how many parts the k-th device of a run was, 0 where that is not known.
+// in is in how many parts the k-th device of a run is divided, 0 where that is not known.
 func (r *run) in(k int) int32 {
 	if k < len(r.division) {
 		return r.division[k]
@@ -220,7 +220,7 @@ func (w *World) refused(name cell.NodeName) (reason string, job, refused bool) {
 	return first.reason, first.job, true
 }
 
-// deny ends a run that never began, unless it was stopped meanwhile.
+// deny refuses a start, unless the run was stopped meanwhile.
 func (w *World) deny(r *run, reason string, job bool) {
 	if r.gone {
 		return
@@ -249,7 +249,7 @@ func (w *World) begin(r *run) {
 	w.listen(r)
 }
 
-// tellWork tells the progress of a run, if it still lives.
+// tellWork reports the progress of a run, if it still lives.
 func (w *World) tellWork(r *run) {
 	if r.gone || r.node.down || r.lost != "" {
 		return
@@ -260,7 +260,7 @@ func (w *World) tellWork(r *run) {
 		Total: int64((served + r.behavior.RunFor) / model.Millisecond)})
 }
 
-// planEnd plans the end of a running task's work, as it is paced now.
+// planEnd schedules the end of a running task's work, at its present pace.
 func (w *World) planEnd(r *run) {
 	if r.behavior.RunFor > 0 {
 		w.plan(r.pace.Takes(r.behavior.RunFor), happening{what: finishes, run: r})
@@ -268,9 +268,8 @@ func (w *World) planEnd(r *run) {
 	}
 }
 
-// SetSpeed lets the tasks of an attempt work at another speed from now on, at least 1:
-// because its neighbours changed, say. What they did so far counts at the speed they
-// had.
+// SetSpeed changes the speed of an attempt's tasks from now on, to at least 1, such as because
+// its neighbours changed. Work done so far counts at the earlier speed.
 func (w *World) SetSpeed(id model.AttemptID, speed perf.Speed) {
 	for _, r := range w.runs[id] {
 		if r.gone || r.behavior.Speed == speed {
@@ -302,7 +301,7 @@ func (w *World) end(r *run, e model.Exit) {
 	w.report(r, r.last)
 }
 
-// stopExit is how a run ends that was told to.
+// stopExit is the exit of a run that was told to end.
 func (r *run) stopExit() model.Exit {
 	e := model.Exit{Code: 143, Signal: 15}
 	if x := r.behavior.Stopped; x != nil && !(r.running && x.Cause == model.NeverStarted) {
@@ -311,7 +310,7 @@ func (r *run) stopExit() model.Exit {
 	return e
 }
 
-// ownExit is how a run ends when its work is done.
+// ownExit is the exit of a run whose work is done.
 func (r *run) ownExit() model.Exit {
 	e := model.Exit{Code: r.behavior.Code}
 	if r.behavior.Exit != nil {
@@ -334,7 +333,7 @@ func (w *World) serve(r *run, task taskKey, e model.Exit) {
 	}
 }
 
-// forget lets go of an attempt all of whose tasks are gone and told of.
+// forget drops an attempt whose tasks are all gone and told of.
 func (w *World) forget(r *run) {
 	r.told = r.gone
 	if !w.opt.Forget {
@@ -348,7 +347,7 @@ func (w *World) forget(r *run) {
 	delete(w.runs, r.key.attempt)
 }
 
-// report tells a fact about a run, as soon as its node can be reached.
+// report tells a fact about a run, once its node is reachable.
 func (w *World) report(r *run, f model.Fact) {
 	switch {
 	case r.node.down:
@@ -370,13 +369,13 @@ func (w *World) hear(r *run, f model.Fact) {
 	w.forget(r)
 }
 
-// telling tells a fact about a run when it is called.
+// telling returns a function that tells a fact about a run.
 func (w *World) telling(r *run, f model.Fact) func() {
 	return func() { w.tell(f); w.forget(r) }
 }
 
-// stop asks all tasks of an attempt to end. One that was never started is
-// remembered, so that a late start does not run it.
+// stop asks all tasks of an attempt to end. A stop of one that was never started is remembered,
+// so that a late start does not run it.
 func (w *World) stop(id model.AttemptID, grace model.Duration) {
 	runs := w.runs[id]
 	if len(runs) == 0 {

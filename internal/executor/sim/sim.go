@@ -1,9 +1,8 @@
-// Package sim is a world in which time is a number: it implements
-// engine.Executor and engine.Inputs with one heap of future events. It has no
-// goroutine, no wall clock and no randomness of its own, so that a run depends
-// only on what the caller puts in. It checks on its own, without trusting the
-// core, that no device has two owners and that no task runs twice. It must not
-// decide anything and must not look into the core's state.
+// Package sim simulates executors and their clock: it implements engine.Executor and
+// engine.Inputs with one heap of future events. It has no goroutine, no wall clock and no
+// randomness of its own, so that a run depends only on what the caller puts in. It checks by
+// itself, without trusting the core, that no device has two owners and that no task runs twice.
+// It must not decide anything and must not look into the core's state.
 package sim
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// roundsPerInstant bounds how often the loop may come back without time passing.
+// roundsPerInstant bounds how many rounds the loop may take without time passing.
 const roundsPerInstant = 10000
 
 // Behavior is how one task behaves in one attempt.
@@ -27,42 +26,41 @@ type Behavior struct {
 	// that it is the job's own fault.
 	Refuse    string
 	RefuseJob bool
-	// Speed is how much work is done in a second; 0 is full speed. StartUp passes
-	// before the first of it is done, in each run.
+	// Speed is how much work is done in a second; 0 is full speed. In each run StartUp passes
+	// before any work is done.
 	Speed   perf.Speed
 	StartUp model.Duration
 	// StartDelay passes between the action and the process.
 	StartDelay model.Duration
-	// RunFor is the work that the task does before it ends by itself: how long that
-	// takes at full speed. 0 is to run until it is told.
+	// RunFor is the work after which the task ends by itself, as the time that it takes at full
+	// speed. 0: it runs until it is told to end.
 	RunFor model.Duration
-	// Tell, when above 0, is when the first task of a job tells its progress, once, after
-	// its start: milliseconds of work.
+	// Tell, when above 0, is when the first task of a job reports its progress, once: after that
+	// much work in this run, in milliseconds.
 	Tell model.Duration
-	// Code is the exit code at the end of RunFor; Exit, when set, is all of that exit.
+	// Code is the exit code at the end of RunFor; Exit, when set, replaces the whole exit.
 	Code int32
 	Exit *model.Exit
 	// StopDelay passes between SIGTERM and the exit. Stubborn ignores SIGTERM:
 	// the task dies when the grace is over.
 	StopDelay model.Duration
 	Stubborn  bool
-	// Stopped, when set, is how it ends StopDelay after it was told to, whatever its grace
-	// is and whether it has started. OwnEnd says that it ends by itself where it is done
-	// with its work before that.
+	// Stopped, when set, is its exit StopDelay after it was told to end, whatever its grace is
+	// and whether it has started. OwnEnd says that it ends by itself if it finishes its work
+	// before that.
 	Stopped *model.Exit
 	OwnEnd  bool
-	// Packed is the speed at which it works beside others on the same devices, in
-	// millionths of its own; 0 is as fast as alone. Switch is what it loses of each of
-	// its turns.
+	// Packed is its speed beside others on the same devices, in millionths of its own; 0 is as
+	// fast as alone. Switch is the time that it loses of each of its turns.
 	Packed perf.Speed
 	Switch model.Duration
-	// Report is how often it tells its progress, 0 never: the work done in milliseconds
-	// as its steps, and how its devices are used (see model.DeviceUse). Shared tells that
-	// only while others are on the same devices.
+	// Report is how often it reports its progress, 0 never: the work done in milliseconds as its
+	// steps, and its use of devices (see model.DeviceUse). With Shared it reports only while
+	// others are on the same devices.
 	Report model.Duration
 	Shared bool
-	// Loss, when set, is the loss that its reports tell after so much work of all its runs;
-	// their steps then count all of it, too.
+	// Loss, when set, gives the loss that its reports tell after the work of all its runs; their
+	// steps then count all of it, too.
 	Loss     func(work model.Duration) string
 	Util     int32
 	MemoryMB int64
@@ -75,8 +73,8 @@ type Task struct {
 	Retry   int32
 	Start   model.TaskStart
 	Gang    []model.TaskStart // all that start with it
-	// Served is the work that earlier attempts of this task did: how long they ran,
-	// but for start-up, at their speed.
+	// Served is the work that earlier attempts of this task did: how long they ran after their
+	// start-up, at their speed.
 	Served model.Duration
 }
 
@@ -84,18 +82,18 @@ type Task struct {
 type Options struct {
 	// Start is the first instant; it must not be 0.
 	Start model.Time
-	// Behave tells how a task behaves; nil is Default.
+	// Behave says how a task behaves; nil is Default.
 	Behave func(Task) Behavior
 	// Nodes are the nodes that exist; none means that every node does.
 	Nodes []cell.NodeName
-	// Feed, when set, is asked for one input after the other, with times that do not
-	// fall, as they come due; false ends it.
+	// Feed, when set, is asked for one input after the other, as they come due; false ends it.
+	// Their times must not fall.
 	Feed func() (model.Time, engine.Input, bool)
-	// Forget lets go of what nobody can ask about again unless an engine is opened
-	// anew: attempts that are over, and the work of tasks that ended by themselves.
+	// Forget drops what cannot be asked for again unless an engine is opened anew: attempts that
+	// are over, and the work of tasks that ended by themselves.
 	Forget bool
-	// Prompt tells what happens to a task in the round in which it happens, together
-	// with what else is due then; without it, in a round of its own at that instant.
+	// Prompt reports what happens to a task in the round in which it happens, with everything
+	// else that is due. Without it, each is reported in a round of its own at that instant.
 	Prompt bool
 	// Idle is called by Next when nothing is left to happen up to the horizon.
 	// It may give commands or faults or move the horizon. Returning false ends
@@ -113,8 +111,8 @@ func Default(t Task) Behavior {
 	return b
 }
 
-// World is the simulated machine room with its clock. It outlives engines: a new
-// engine may be opened on the same journal and world.
+// World is the simulated machine room with its clock. It outlives engines: a new engine may be
+// opened on the same journal and world.
 type World struct {
 	opt     Options
 	now     model.Time
@@ -122,8 +120,8 @@ type World struct {
 	future  future
 	order   uint64
 	pending []engine.Input
-	given   []engine.Input // what Next returned last; its memory is used again
-	feed    fed            // the next of Options.Feed
+	given   []engine.Input // what Next returned last; its memory is reused
+	feed    fed            // the next input of Options.Feed
 	rounds  int
 
 	runs    map[model.AttemptID][]*run
@@ -157,7 +155,7 @@ func New(o Options) *World {
 	return w
 }
 
-// fed is an input that is not due yet, if there is any.
+// fed is the next input of the feed, if there is one.
 type fed struct {
 	some bool
 	at   model.Time
@@ -186,14 +184,14 @@ func (w *World) Now() model.Time { return w.now }
 // Launches returns how many tasks were started so far, repeats not counted.
 func (w *World) Launches() int { return w.launch }
 
-// Err returns every breach seen so far: a device with two owners, a task that
-// runs twice, a loop that does not settle, an engine that acts anew after a restart.
+// Err returns every violation seen so far: a device with two owners, a task that runs twice, a
+// loop that does not settle, an engine that sends new actions after a restart.
 func (w *World) Err() error { return errors.Join(w.breach...) }
 
 // Extend moves the horizon: Next lets time pass up to it, never beyond.
 func (w *World) Extend(to model.Time) { w.horizon = max(w.horizon, to) }
 
-// NotBefore lets the clock go on to an instant at which the loop is already.
+// NotBefore moves the clock forward to an instant that the loop has reached already.
 func (w *World) NotBefore(t model.Time) {
 	if t > w.now {
 		w.now, w.horizon, w.rounds = t, max(w.horizon, t), 0
@@ -203,7 +201,7 @@ func (w *World) NotBefore(t model.Time) {
 // Give hands an input to the loop at the present instant.
 func (w *World) Give(in engine.Input) { w.pending = append(w.pending, in) }
 
-// give hands out what is pending.
+// give returns what is pending.
 func (w *World) give() []engine.Input {
 	in := w.pending
 	clear(w.given)
@@ -245,8 +243,8 @@ func (w *World) count() error {
 	return err
 }
 
-// advance moves to the next instant up to the horizon and lets everything due
-// happen; false when there is none.
+// advance moves to the next instant up to the horizon and lets everything due happen; false when
+// there is none.
 func (w *World) advance(wake model.Time) bool {
 	next, found := w.horizon, false
 	if len(w.future) > 0 && w.future[0].at <= next {
@@ -276,19 +274,19 @@ func (w *World) advance(wake model.Time) bool {
 	return true
 }
 
-// after plans f for d from now.
+// after schedules f for d from now.
 func (w *World) after(d model.Duration, f func()) {
 	w.plan(d, happening{what: isOther, do: f})
 }
 
-// plan plans what happens d from now.
+// plan schedules a happening for d from now.
 func (w *World) plan(d model.Duration, h happening) {
 	w.order++
 	h.at, h.order = w.now.Add(d), w.order
 	w.future.push(h)
 }
 
-// happen lets it happen.
+// happen executes a happening.
 func (w *World) happen(h happening) {
 	switch r := h.run; h.what {
 	case begins:
@@ -311,29 +309,29 @@ func (w *World) happen(h happening) {
 // tell hands a fact to the loop.
 func (w *World) tell(f model.Fact) { w.pending = append(w.pending, engine.Input{Fact: f}) }
 
-// fail keeps a breach.
+// fail records a violation.
 func (w *World) fail(format string, args ...any) {
 	w.breach = append(w.breach, fmt.Errorf("sim: "+format, args...))
 }
 
-// happening is one future event; equal times happen in the order of planning.
+// happening is one future event; at equal times the order of scheduling counts.
 type happening struct {
 	at    model.Time
 	order uint64
 	what  what
-	run   *run   // that it happens to
-	do    func() // of isOther
+	run   *run   // the run to which it happens
+	do    func() // for isOther
 }
 
-// what can happen: to a run, or else.
+// what is the kind of a happening: to a run, or isOther.
 type what uint8
 
 const (
 	isOther  what = iota
 	begins        // it starts
 	finishes      // its work is done
-	obeys         // it ends because it was asked to
-	isKilled      // it did not, in time
+	obeys         // it ends after it was asked to
+	isKilled      // it did not end in time
 	reports       // it tells its progress
 )
 

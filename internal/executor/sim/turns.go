@@ -5,8 +5,8 @@ import (
 	"github.com/combsched/comb/internal/core/perf"
 )
 
-// rotate lets the tasks of an attempt run by a rotation from now on. What they did so
-// far counts as it was. The cost does not depend on how many turns there will be.
+// rotate makes the tasks of an attempt run by a rotation from now on. Work done so far keeps its
+// value. The cost does not depend on the number of future turns.
 func (w *World) rotate(id model.AttemptID, r *model.Rotation) {
 	for _, run := range w.runs[id] {
 		run.turns = r
@@ -25,7 +25,7 @@ func (r *run) shares() bool {
 	return r.turns != nil && (len(r.turns.Turns) > 1 || len(r.turns.Turns) == 1 && len(r.turns.Turns[0]) > 1)
 }
 
-// listen plans the next report of a run that has something to tell, if none is planned.
+// listen schedules the next report of a run that reports, if none is scheduled.
 func (w *World) listen(r *run) {
 	b := &r.behavior
 	if r.telling = !r.gone && b.Report > 0 && (!b.Shared || r.shares()); r.telling {
@@ -33,8 +33,8 @@ func (w *World) listen(r *run) {
 	}
 }
 
-// speedOf is how fast a run works while it runs: its own speed, times what is left of
-// it beside those who run at once, and less what each switch costs.
+// speedOf is how fast a run works while it runs: its own speed, times what is left of it beside
+// the others of its turn, less the cost of switches.
 func (w *World) speedOf(r *run) perf.Speed {
 	speed := r.behavior.Speed
 	if speed == 0 {
@@ -54,13 +54,12 @@ func (w *World) speedOf(r *run) perf.Speed {
 	return speed
 }
 
-// sharing reports whether two runs may own one device: the rotation of the one names the
-// other.
+// sharing reports whether two runs may own one device: one's rotation names the other.
 func (r *run) sharing(o *run) bool {
 	return r.turns != nil && r.turns.Turn(o.key.attempt) >= 0
 }
 
-// observe tells what a task does and how its devices are used, and plans the next time.
+// observe reports a task's progress and its use of devices, and schedules the next report.
 func (w *World) observe(r *run) {
 	b := &r.behavior
 	if r.gone || r.stopping || r.lost != "" || b.Shared && !r.shares() {

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Account is a user, as which a task runs.
+// Account is a user that a task runs as.
 type Account struct {
 	UID    uint32   `json:"uid"`
 	GID    uint32   `json:"gid"`
-	Groups []uint32 `json:"groups,omitempty"` // beside its own
+	Groups []uint32 `json:"groups,omitempty"` // besides its own
 	Name   string   `json:"name,omitempty"`
 	Home   string   `json:"home,omitempty"`
 }
@@ -25,8 +25,8 @@ type Account struct {
 // longest bounds what is read of a file of an image, in bytes.
 const longest = 1 << 20
 
-// LookupAccount finds an image's user in this container's /etc/passwd and /etc/group: "" is root,
-// else NAME or number, with :GROUP or :number or without. A number need not be in a file.
+// LookupAccount finds an image's user in this container's /etc/passwd and /etc/group. "" is root;
+// else it is a name or number, optionally with :GROUP. A number need not be in a file.
 func LookupAccount(text string) (Account, error) { return lookup(text, "/etc/passwd", "/etc/group") }
 
 func lookup(text, passwd, groups string) (Account, error) {
@@ -76,8 +76,8 @@ func lookup(text, passwd, groups string) (Account, error) {
 	return a, nil
 }
 
-// lines are those of a file of users or groups that have all fields and good numbers. A file that
-// is not there has none.
+// lines are the lines of a file of users or groups that have all fields and valid numbers. A
+// missing file has none.
 func lines(path string, fields int) ([][]string, error) {
 	text, err := readAccounts(path)
 	if err != nil {
@@ -97,8 +97,8 @@ func lines(path string, fields int) ([][]string, error) {
 	return list, nil
 }
 
-// readAccounts reads a plain file, also through links: they lead to nothing that this container
-// does not have. It does not wait for the other end of a pipe.
+// readAccounts reads a plain file, also through links: these lead to nothing outside this
+// container. It does not wait for the other end of a pipe.
 func readAccounts(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,10 +133,10 @@ func id(text string) (uint32, bool) {
 	return uint32(n), err == nil
 }
 
-// mostGroups is of what a kernel takes.
+// mostGroups is the kernel's limit.
 const mostGroups = 65536
 
-// others are the groups of a user beside its own.
+// others are the groups of a user besides its own.
 func others(groups [][]string, name string, own uint32) []uint32 {
 	var list []uint32
 	for _, g := range groups {

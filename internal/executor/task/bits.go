@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// made is a system call that can give a file its mode: the numbers of its arguments. One that
-// cannot be looked into is refused as one that the kernel does not know.
+// made describes a system call that can give a file its mode: which arguments count. A call that
+// cannot be inspected is refused like one that the kernel does not have.
 type made struct {
 	call  uint32
-	mode  uint32 // which argument is the mode
-	flags uint32 // which one says whether a file is made; 0: it always counts
+	mode  uint32 // the number of the mode argument
+	flags uint32 // the number of the argument that says whether a file is made; 0: it always counts
 	blind bool
 }
 
-// x32 marks the calls of a second interface to the same kernel, with the same numbers.
+// x32 marks calls of the x32 interface, which have the same numbers.
 const x32 = 0x4000_0000
 
-// calls are those of all interfaces that the kernels of amd64 and arm64 have. Numbers are the
-// kernel's, see its unistd.h.
+// calls are those of all system call interfaces that kernels of amd64 and arm64 have. The numbers
+// are the kernel's, see its unistd.h.
 func calls() map[uint32][]made {
 	const openat2, ring, fchmodat2 = 437, 425, 452 // the same everywhere
 	of := func(chmod, fchmod, fchmodat, open, creat, openat, mknod, mknodat uint32) (list []made) {
@@ -44,12 +44,12 @@ func calls() map[uint32][]made {
 	}
 }
 
-// none stands for a call that an interface has not.
+// none stands for a call that an interface does not have.
 const none = ^uint32(0)
 
-// RefuseBits lets no thread of this process, and nothing that it starts from now on, give a file
-// the set-user-ID or set-group-ID bit: on a folder of the machine such a file would give its
-// rights to all that run it there. It cannot be taken back.
+// RefuseBits keeps every thread of this process, and all that it starts from now on, from giving
+// a file the set-user-ID or set-group-ID bit: in a folder of the machine such a file would give
+// its owner's rights to all that run it there. It cannot be undone.
 func RefuseBits() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -66,20 +66,20 @@ func RefuseBits() error {
 	return nil
 }
 
-// filter is the program that the kernel runs before each system call. It is read from the top: of
-// each interface a part, and in that of each call one.
+// filter is the program that the kernel runs before each system call. It is read from the top: a
+// part for each interface, and in it a part for each call.
 func filter() (out []unix.SockFilter) {
 	const (
 		load = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
 		same = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
 		bits = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
 
-		number, interfaceOf, args = 0, 4, 16 // where these are in what the kernel gives
+		number, interfaceOf, args = 0, 4, 16 // their offsets in the kernel's data
 	)
 	ret := func(v uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: v} }
 	refuse := func(e unix.Errno) unix.SockFilter { return ret(unix.SECCOMP_RET_ERRNO | uint32(e)) }
 	allow := ret(unix.SECCOMP_RET_ALLOW)
-	// skip leaves out the instructions behind where what is loaded is not, or has not, a value.
+	// skip jumps over the instructions then unless the loaded value is v, or has its bits.
 	skip := func(code uint16, v uint32, then ...unix.SockFilter) []unix.SockFilter {
 		return append([]unix.SockFilter{{Code: code, Jf: uint8(len(then)), K: v}}, then...)
 	}

@@ -1,8 +1,7 @@
-// Package task is what runs a task in every world, close to its program: it
-// unpacks the job's code, starts the program in its control groups and with its
-// rights alone, tells the containers of a gang where the others are, writes what
-// is printed into a log that is bounded, and reads what tasks tell of their
-// progress. It must not know jobs beyond what a task is given, nor servers.
+// Package task is what runs a task on every executor, close to its program: it unpacks the job's
+// code, starts the program in its control groups and with its own rights alone, tells the
+// containers of a gang each other's addresses, writes output into a bounded log, and reads the
+// progress that tasks report. It must not know jobs beyond what a task is given, nor servers.
 package task
 
 import (
@@ -29,9 +28,9 @@ type LogCaps struct {
 // byte, so that rotation renames nothing and a reader's offset stays true.
 func LogName(stream string, base int64) string { return fmt.Sprintf("%s.%020d", stream, base) }
 
-// Capture copies one stream of a task into its log. A task that writes faster
-// than the rate is slowed down by its full pipe; what the disk does not take is
-// dropped and counted in a line of its own, so a full disk never blocks a task.
+// Capture copies one stream of a task into its log. A task that writes faster than the rate is
+// slowed down by its full pipe. What the disk does not take is dropped and counted in a line of
+// its own, so a full disk never blocks a task.
 type Capture struct {
 	dir    string
 	stream string
@@ -42,17 +41,17 @@ type Capture struct {
 
 	file    *os.File
 	size    int64   // of file
-	offset  int64   // in the stream, of the next byte
+	offset  int64   // of the next byte in the stream
 	kept    []int64 // bases of the files
 	headed  bool    // the first of them is cut to the first lines, and stays
 	allowed int64   // bytes that may be read now
 	filled  time.Time
 	lost    int64 // bytes dropped
-	lines   int64 // and the line ends in them
+	lines   int64 // and the newlines in them
 	retryAt time.Time
 
-	order  *Order // nil is none
-	number int    // of this stream in it
+	order  *Order // order of both streams; nil: it is not kept
+	number int    // of this stream in order
 }
 
 // NewCapture returns a capture of a stream, to be logged in dir, and the end of its pipe that the
@@ -88,11 +87,11 @@ func (c *Capture) Run() {
 	c.pipe.Close()
 }
 
-// Finish lets the rest of the pipe through and waits for it, for a moment only:
-// someone outside the task may hold the other end.
+// Finish lets the rest of the pipe through and waits for it, for a moment only: a process outside
+// the task may hold the other end.
 func (c *Capture) Finish() {
 	close(c.hurry)
-	_ = c.pipe.SetReadDeadline(time.Now().Add(time.Second)) // a pipe of ours always takes a deadline
+	_ = c.pipe.SetReadDeadline(time.Now().Add(time.Second)) // this pipe always takes a deadline
 	<-c.done
 }
 
@@ -126,7 +125,7 @@ func (c *Capture) write(p []byte) {
 	}
 }
 
-// mark writes the line that tells what was dropped.
+// mark writes the line that says what was dropped.
 func (c *Capture) mark() bool {
 	text := fmt.Sprintf("\n[comb: %d lines, %d bytes of output dropped: the log could not be written]\n", c.lines, c.lost)
 	if _, err := c.put([]byte(text)); err != nil {
@@ -165,16 +164,16 @@ func (c *Capture) put(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// headBytes bounds the first lines of a log, which are kept when what follows is removed: they say
-// how a run was configured.
+// headBytes bounds the first lines of a log, which stay when later ones are removed: they say how
+// a run was configured.
 const headBytes = 64 << 10
 
-// Rotate begins the next file and removes what is too old, but for the first lines. Room is made
-// first, so that a full disk gets some.
+// Rotate begins the next file and removes what is too old, except the first lines. It removes
+// first, so that a full disk gets some room.
 func (c *Capture) Rotate() error {
 	for len(c.kept) >= c.caps.Files {
 		oldest := 0
-		if c.caps.Files > 2 { // with fewer there would be little of the latest beside the first
+		if c.caps.Files > 2 { // with fewer, the first lines would leave little room for the latest
 			c.headed = c.headed || c.kept[0] == 0 && c.cutHead()
 		}
 		if c.headed {
@@ -198,8 +197,8 @@ func (c *Capture) Rotate() error {
 	return nil
 }
 
-// cutHead shortens the first file to its first lines. A task may have put something else in its
-// place: that is not followed, and goes like any old file.
+// cutHead shortens the first file to its first lines. If a task has put something else in its
+// place, that is not followed, and is removed like any old file.
 func (c *Capture) cutHead() bool {
 	f, err := os.OpenFile(filepath.Join(c.dir, LogName(c.stream, 0)), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/combsched/comb/internal/spec/upload"
 )
 
-// CodeFile is what a job's upload is called beside its files.
+// CodeFile is the name of a job's upload among the job's files.
 const CodeFile = "code.tar"
 
 // CodeVariable says where a task finds its job's code.
@@ -29,8 +29,8 @@ type Unpacking struct {
 	Dir     string `json:"dir"` // an empty folder
 }
 
-// UnpackingFor is the order for a task of a job, whose upload put lays among the job's files, once
-// for all tasks; nil where the job has none. dir is the task's own folder.
+// UnpackingFor is the order to unpack a job's upload for a task; nil where the job has none. put
+// puts the upload among the job's files, once for all tasks. dir is the task's own folder.
 func UnpackingFor(job *model.Job, files, dir string, put func(*model.Job, string) error) (*Unpacking, error) {
 	if job.Upload == "" {
 		return nil, nil
@@ -42,8 +42,8 @@ func UnpackingFor(job *model.Job, files, dir string, put func(*model.Job, string
 	return o, put(job, o.Archive)
 }
 
-// WorkDir is the working directory that a job asks for, of a task whose own is dir: a relative one
-// is a folder of its code, if it has any.
+// WorkDir is the working directory that a job asks for. dir is the task's own: a relative path is
+// a folder of the job's code, if it has any.
 func (o *Unpacking) WorkDir(asked, dir string) string {
 	if o == nil || filepath.IsAbs(asked) {
 		return asked
@@ -54,8 +54,8 @@ func (o *Unpacking) WorkDir(asked, dir string) string {
 // ErrUnpackStopped says that the task was stopped meanwhile.
 var ErrUnpackStopped = errors.New("it was stopped while its code was unpacked")
 
-// Unpack unpacks the code, by this very program. start starts a program with the rights of the
-// task; stopped says that the task was stopped.
+// Unpack unpacks the code, by starting this program again. start starts a program with the rights
+// of the task; stopped says that the task was stopped.
 func (o *Unpacking) Unpack(start func(argv []string, attr *syscall.ProcAttr) (int, error), env []string, stopped func() bool) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -106,7 +106,7 @@ func wait(pid int, stopped func() bool) (status syscall.WaitStatus, err error) {
 	}
 }
 
-// UnpackMain is the child: `comb unpack ARCHIVE DIR DIGEST`.
+// UnpackMain is that child: `comb unpack ARCHIVE DIR DIGEST`.
 func UnpackMain(args []string) int {
 	if len(args) != 3 {
 		fmt.Fprintln(os.Stderr, "unpack takes an archive, a folder and a digest; the server starts it")
@@ -130,7 +130,7 @@ func unpack(archive, dir, digest string) error {
 	if err != nil || !st.Mode().IsRegular() {
 		return fmt.Errorf("%s is no plain file, %v", archive, err)
 	}
-	// It was held to the server's limits when it came; each entry of it has at least one block.
+	// The upload met the server's limits when it came; each entry of it has at least one block.
 	held, err := upload.Unpack(f, dir, upload.Limits{Bytes: st.Size(), Files: int(st.Size() / 512)})
 	if err != nil {
 		return err

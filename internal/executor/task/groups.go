@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Groups finds groups of this machine, by name or number, in which tasks are besides. Those with
-// rights over the machine are refused: that of root, the powerful ones, and those that own sockets
-// of container engines.
+// Groups finds the extra groups of tasks on this machine, by name or number. It refuses groups
+// with rights over the machine: that of root, powerful ones, and those that own sockets of
+// container engines.
 func Groups(names, sockets []string, powerful func(string) bool) ([]uint32, error) {
 	return groups(names, sockets, powerful, "/etc/group")
 }

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inboxPause is between looks where the kernel does not tell. It lets each user have so many
-// watches (128, where nothing else is set), and all containers' process 1s are one user.
+// inboxPause is between looks where the kernel cannot watch the folder. It allows each user a
+// limited number of watches (128 by default), and process 1 of all containers is one user.
 const inboxPause = 100 * time.Millisecond
 
 // WatchInbox calls tell, from a goroutine that never ends, whenever a file of one of the names is
-// renamed into the folder, and when so many were that some may have been missed.
+// renamed into the folder, and when events were lost.
 func WatchInbox(dir string, names []string, tell func()) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err == nil {
@@ -31,7 +31,7 @@ func WatchInbox(dir string, names []string, tell func()) {
 	}()
 }
 
-// hear waits for the kernel's word until that fails.
+// hear waits for the kernel's events until that fails.
 func hear(fd int, names []string, tell func()) {
 	buf := make([]byte, 4096)
 	for {
@@ -46,14 +46,14 @@ func hear(fd int, names []string, tell func()) {
 	}
 }
 
-// look looks at the files now and then: one that was renamed into the folder is another one.
+// look polls the files: one that was renamed into the folder has another inode.
 func look(dir string, names []string, tell func()) {
 	seen := make([]unix.Stat_t, len(names))
 	for ; ; time.Sleep(inboxPause) {
 		news := false
 		for i, name := range names {
 			var st unix.Stat_t
-			_ = unix.Lstat(filepath.Join(dir, name), &st) // one that is not there is all zero
+			_ = unix.Lstat(filepath.Join(dir, name), &st) // a missing file is all zero
 			news = news || st.Ino != seen[i].Ino || st.Ctim != seen[i].Ctim
 			seen[i] = st
 		}

@@ -16,14 +16,15 @@ import (
 	"github.com/combsched/comb/internal/executor/docker"
 )
 
-// Libraries are copies of this machine's libraries, in a folder that containers see: those of the
-// machine may be replaced while they are used. The zero value is that this program needs none.
+// Libraries are copies of this machine's libraries, in a folder that containers see: the
+// machine's own may be replaced while they are used. The zero value says that this program needs
+// none.
 type Libraries struct {
 	folder string
-	loader string // the name of the program in it that starts this one
+	loader string // the name, in it, of the loader that starts this program
 }
 
-// CollectLibraries copies into a folder of dir what this process was started with.
+// CollectLibraries copies the libraries that this process was started with into a folder of dir.
 func CollectLibraries(dir string) (l Libraries, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -56,7 +57,7 @@ func CollectLibraries(dir string) (l Libraries, err error) {
 	return l, err
 }
 
-// interpreter is what a program is started by; "" is that it needs nothing.
+// interpreter is the loader of a program; "": it needs none.
 func interpreter(path string) (string, error) {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -73,7 +74,7 @@ func interpreter(path string) (string, error) {
 	return "", nil
 }
 
-// soname is the name by which programs ask for a library; "" is that a file is none.
+// soname is the name by which programs ask for a library; "": the file is not a library.
 func soname(path string) string {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -86,9 +87,9 @@ func soname(path string) string {
 	return ""
 }
 
-// keepFiles writes files into a folder that is named after what they hold, unless it is there and
-// has them all: a disk may have been full, or have lost what was not on it yet. What a start that
-// broke off left is removed. A folder of other files stays: containers may have it mounted.
+// keepFiles writes files into a folder that is named after their content, unless it exists and is
+// complete: a full disk or a crash may have cut files. It removes what an interrupted start left.
+// Folders of other files stay: containers may have them mounted.
 func keepFiles(dir string, files map[string][]byte) (string, error) {
 	if err := removeUnfinished(dir); err != nil {
 		return "", err
@@ -114,7 +115,7 @@ func keepFiles(dir string, files map[string][]byte) (string, error) {
 	return folder, safefile.SyncDir(dir)
 }
 
-// unfinished is how the name of a folder begins that does not have all of its files yet.
+// unfinished begins the name of a folder whose files are incomplete.
 const unfinished = "libraries.new"
 
 func removeUnfinished(dir string) error {
@@ -127,7 +128,7 @@ func removeUnfinished(dir string) error {
 	return err
 }
 
-// whole reports whether a folder has files, to the last byte.
+// whole reports whether a folder has these files, to the last byte.
 func whole(folder string, files map[string][]byte) bool {
 	for name, data := range files {
 		if have, err := os.ReadFile(filepath.Join(folder, name)); err != nil || !bytes.Equal(have, data) {
@@ -137,8 +138,8 @@ func whole(folder string, files map[string][]byte) bool {
 	return true
 }
 
-// fill writes files into a new folder, for the user of process 1, whatever the umask. They are on
-// the disk when it returns.
+// fill writes files into a new folder, readable for the user of process 1 whatever the umask is.
+// They are on the disk when it returns.
 func fill(folder string, files map[string][]byte) error {
 	err := os.Chmod(folder, 0o755)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -154,9 +155,9 @@ func fill(folder string, files map[string][]byte) error {
 	return errors.Join(err, safefile.SyncDir(folder))
 }
 
-// Needed adds to a container what its process 1 is started with, in a folder of the container.
-// An image's own list of libraries that are loaded into every program is hidden: process 1
-// would load them, too.
+// Needed adds to a container the libraries that its process 1 is started with, in a folder of the
+// container. An image's own list of libraries to preload is hidden: process 1 would load them,
+// too.
 func (l Libraries) Needed(b *docker.Box, at string) {
 	if l.loader == "" {
 		return
@@ -166,11 +167,10 @@ func (l Libraries) Needed(b *docker.Box, at string) {
 	b.Hidden = []string{"/etc/ld.so.preload"}
 }
 
-// by is how a loader starts a program that stands behind it: with the libraries of the loader's
-// own folder.
+// by is how a loader is called to start a program: with the libraries of the loader's own folder.
 func by(loader string) []string { return []string{loader, "--library-path", filepath.Dir(loader)} }
 
-// OwnLibraries is how this program is started once more: by the loader that started it, if there
+// OwnLibraries is how to start this program once more: by the loader that started it, if there
 // was one.
 func OwnLibraries() ([]string, error) {
 	self, err := os.Executable()

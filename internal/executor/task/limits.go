@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SetLimits sets limits of this process, which those that it starts inherit: open files, and MiB of
-// the stack and of locked memory. 0 leaves what is there, -1 is no limit. What is more than it may
-// set is its hard limit, and so is locked memory of which nothing is said.
+// SetLimits sets limits of this process, which its children inherit: open files, and MiB of the
+// stack and of locked memory. 0 leaves a limit as it is, -1 is no limit. A value above its hard
+// limit becomes the hard limit. So does locked memory that is not given.
 func SetLimits(files, stackMB, memLockMB int64) {
 	set(unix.RLIMIT_NOFILE, files, 1)
 	set(unix.RLIMIT_STACK, stackMB, 1<<20)

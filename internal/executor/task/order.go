@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OrderName is the file that says in which order the two streams of a task were printed. Each of
-// its records has RecordBytes: a big-endian number whose highest bit is the stream, and whose
-// others are how far that one was when the other went on.
+// OrderName is the file that says in which order the two streams of a task were printed. It has
+// records of RecordBytes. Each is a big-endian number: its highest bit is the stream, and the
+// others are how far that stream was when the other went on.
 const (
 	OrderName   = "order"
 	RecordBytes = 8
@@ -19,18 +19,18 @@ const (
 )
 
 // MaxOrder bounds the file, in bytes. A task that changes streams more often loses the order of
-// what is oldest.
+// the oldest output.
 const MaxOrder = 1 << 20
 
-// Order is the order in which the streams of a task were printed. It is a help to readers: where
-// its file cannot be written, the streams are read one after the other.
+// Order records the order in which the streams of a task were printed. It only helps readers:
+// where its file cannot be written, the streams are read one after the other.
 type Order struct {
 	mu      sync.Mutex
 	dir     string
 	file    *os.File
 	size    int64
 	last    int      // the stream that was written last
-	reached [2]int64 // how far each is
+	reached [2]int64 // how far each stream is
 }
 
 // NewOrder returns the order of two captures, to be kept in dir.
@@ -39,8 +39,8 @@ func NewOrder(dir string) *Order { return &Order{dir: dir} }
 // Join makes a capture one of the two streams, 0 or 1, before it runs.
 func (o *Order) Join(c *Capture, stream int) { c.order, c.number = o, stream }
 
-// begin notes that a stream goes on, before its bytes are in its log: a reader of the lengths of
-// the logs, and then of the order, knows where each byte belongs. end must follow.
+// begin notes that a stream goes on, before its bytes are in its log: so a reader that reads the
+// lengths of the logs first, and then the order, knows where each byte belongs. end must follow.
 func (o *Order) begin(stream int) {
 	o.mu.Lock()
 	if o.last == stream {
@@ -57,7 +57,8 @@ func (o *Order) end(stream int, offset int64) {
 	o.mu.Unlock()
 }
 
-// note appends a record. What could not be written is known no more; the file holds whole records.
+// note appends a record. A record that cannot be written is lost; the file only holds whole
+// records.
 func (o *Order) note(record uint64) {
 	if o.size >= MaxOrder && !o.shorten() {
 		return
@@ -74,7 +75,7 @@ func (o *Order) note(record uint64) {
 	}
 }
 
-// shorten leaves the later half of the records. The new file stands in the old one's place at once.
+// shorten keeps the later half of the records. The new file replaces the old one at once.
 func (o *Order) shorten() bool {
 	half := o.size / 2 / RecordBytes * RecordBytes
 	later := make([]byte, o.size-half)

@@ -25,7 +25,7 @@ func ParseProgress(line []byte) (model.Progress, error) {
 		Iteration: model.Duration(bounded(r.Iteration.value() * float64(model.Second))), MemoryMB: r.Memory.count()}, nil
 }
 
-// FillProgress gives a report what it does not say and one before it, which is told no more, did.
+// FillProgress fills in what a report does not say from an earlier one that was not told.
 func FillProgress(f, before *model.Progress) {
 	f.Step, f.Total, f.Loss = cmp.Or(f.Step, before.Step), cmp.Or(f.Total, before.Total), cmp.Or(f.Loss, before.Loss)
 	f.Iteration, f.MemoryMB = cmp.Or(f.Iteration, before.Iteration), cmp.Or(f.MemoryMB, before.MemoryMB)
@@ -41,8 +41,8 @@ type report struct {
 	Checkpoint bool   `json:"checkpoint"`
 }
 
-// figure is a number as it was written, or one of the words that Python and others
-// write for what is no number: NaN, Infinity, -Infinity.
+// figure is a number as it was written, or one of the words by which Python and others write what
+// is not a number: NaN, Infinity, -Infinity.
 type figure string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -61,8 +61,8 @@ func (f *figure) UnmarshalJSON(b []byte) error {
 
 var noNumbers = []string{"-Infinity", "Infinity", "NaN"}
 
-// quoteNoNumbers puts the words for what is no number, which JSON does not have, into
-// quotes. Inside texts they stay.
+// quoteNoNumbers quotes the words NaN and Infinity, which JSON does not have. Inside texts they
+// stay as they are.
 func quoteNoNumbers(line []byte) []byte {
 	if !bytes.Contains(line, []byte("NaN")) && !bytes.Contains(line, []byte("Infinity")) {
 		return line
@@ -94,7 +94,7 @@ func (f figure) value() float64 {
 	return v
 }
 
-// count takes a step, also one written as 1e3; what is no number from 0 up is 0.
+// count takes a step, also one written as 1e3; anything but a number from 0 up is 0.
 func (f figure) count() int64 {
 	if v, err := strconv.ParseInt(string(f), 10, 64); err == nil {
 		return max(v, 0)
@@ -109,8 +109,8 @@ func bounded(v float64) int64 {
 	return int64(min(v, 1<<53))
 }
 
-// text keeps a number as it was written, or, where that is long, as the shortest text of
-// the same number.
+// text keeps a number as it was written, or, where that is long, as the shortest text of the same
+// number.
 func (f figure) text() string {
 	if len(f) <= 32 {
 		return string(f)

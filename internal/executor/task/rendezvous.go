@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	within    = 2 * time.Minute       // from one of a gang that has an address to the next one
-	meetPause = 20 * time.Millisecond // between two looks, and longer in a large gang: all of it looks while others are started
+	within    = 2 * time.Minute       // from one address of the gang to the next
+	meetPause = 20 * time.Millisecond // between two looks, and longer in a large gang: all its tasks look while others are being started
 	longer    = 2 * time.Millisecond  // for each task of the gang
 )
 
 // ErrMeetStopped says that the wait was given up because the caller asked for that.
 var ErrMeetStopped = errors.New("stopped")
 
-// Placeholder stands for the address of a task, by its ordinal, until that is known.
+// Placeholder stands for the address of a task, by its ordinal, until it is known.
 func Placeholder(task int32) string { return fmt.Sprintf("task-%d.gang.comb.invalid", task) }
 
-// Meet leaves the address of a task, its own, in the folder and waits until every task of the gang
-// has left one there, at most two minutes behind the last that did: a large gang takes its time. It
-// returns what puts all of them in the place of their placeholders. ErrStopped says that stop
-// returned true before.
+// Meet writes the address of this task into the folder and waits until every task of the gang has
+// done so. It gives up two minutes after the last address came: a large gang takes its time. It
+// returns a replacer that puts the addresses in place of their placeholders. ErrMeetStopped says
+// that stop returned true before.
 func Meet(dir string, task int32, gang []int32, stop func() bool) (own string, known *strings.Replacer, err error) {
 	if own, err = address(); err != nil {
 		return "", nil, err
@@ -67,7 +67,7 @@ func read(dir string, task int32) (string, error) {
 	return a.String(), err
 }
 
-// address is where the others of its network reach this container.
+// address is where other containers of its network reach this container.
 func address() (string, error) {
 	list, err := net.InterfaceAddrs()
 	if err != nil {

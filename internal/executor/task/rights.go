@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NeededCapabilities are the capabilities that Keep wants process 1 to have been started with, as
-// engines name them: to become another user, to start the task as its user without capabilities,
-// and to signal it.
+// NeededCapabilities are the capabilities, as engines name them, with which process 1 must be
+// started for KeepCapabilities: to become another user, to start the task as its user without
+// capabilities, and to signal it.
 func NeededCapabilities() []string { return []string{"SETUID", "SETGID", "SETPCAP", "KILL"} }
 
 func needed() uint32 {
 	return 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETPCAP | 1<<unix.CAP_KILL
 }
 
-// KeepCapabilities makes this whole process another user, in no other group, that has only the
-// capabilities of Needed. It must run as root. A program that was built with cgo cannot give up the
-// rights of threads that it has: it is started anew, by the words of again, and has to call Keep
-// once more.
+// KeepCapabilities makes this whole process another user, in no other group, with only the
+// capabilities of NeededCapabilities. It must run as root. A program built with cgo cannot drop
+// the rights of its existing threads: it is started anew, with the arguments again, and must call
+// KeepCapabilities once more.
 func KeepCapabilities(id int, again []string) error {
 	if os.Geteuid() == id {
 		return kept(id)
@@ -49,10 +49,10 @@ func KeepCapabilities(id int, again []string) error {
 	return nil
 }
 
-// anew makes one thread what Keep says, which then starts the program in the place of all of them.
-// What it starts has the thread's capabilities since they are ambient.
+// anew gives one thread the rights of KeepCapabilities; the thread then starts the program anew
+// in place of the process. The new program keeps the capabilities because they are ambient.
 func anew(id int, again []string) error {
-	runtime.LockOSThread() // not unlocked: without the new start this process is of no use
+	runtime.LockOSThread() // not unlocked: without the new start this process is useless
 	who := uintptr(id)
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	data := [2]unix.CapUserData{{Effective: needed(), Permitted: needed(), Inheritable: needed()}}
@@ -69,7 +69,7 @@ func anew(id int, again []string) error {
 	return fmt.Errorf("start %s once more as user %d: %w", again[0], id, syscall.Exec(again[0], again, os.Environ()))
 }
 
-// raw makes a system call for this thread alone; those of unix are for all of them.
+// raw makes a system call for this thread alone; those of package unix are for all threads.
 func raw(call, a, b, c uintptr) error {
 	if _, _, errno := unix.RawSyscall(call, a, b, c); errno != 0 {
 		return errno
@@ -77,7 +77,7 @@ func raw(call, a, b, c uintptr) error {
 	return nil
 }
 
-// kept makes sure that this process was started by anew. As behind a change of its user, no other
+// kept makes sure that this process was started by anew. As after a change of user, no other
 // process of that user may look into it.
 func kept(id int) error {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -92,24 +92,24 @@ func kept(id int) error {
 	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
 
-// StripCapabilities makes sure that no program which this thread starts has a capability, also
-// one of root. The thread must not be used for anything else afterwards.
+// StripCapabilities makes sure that no program which this thread starts has a capability, even a
+// program of root. The thread must not be used for anything else afterwards.
 func StripCapabilities() error {
 	for c := range uintptr(64) {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {
-			break // the kernel knows no further ones
+			break // the kernel knows no more
 		}
 		if err != nil {
 			return fmt.Errorf("give up capability %d: %w", c, err)
 		}
 	}
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	data := [2]unix.CapUserData{{Effective: needed(), Permitted: needed()}} // nothing is inherited
+	data := [2]unix.CapUserData{{Effective: needed(), Permitted: needed()}} // none is inherited
 	return errors.Join(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), unix.Capset(&head, &data[0]))
 }
 
-// threadGroups sets the groups of this thread alone; unix.Setgroups is for all of them.
+// threadGroups sets the groups of this thread alone; unix.Setgroups is for all threads.
 func threadGroups(ids []uint32) error {
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(ids)), uintptr(unsafe.Pointer(unsafe.SliceData(ids))), 0); errno != 0 {
 		return errno
@@ -117,9 +117,9 @@ func threadGroups(ids []uint32) error {
 	return nil
 }
 
-// RunAs calls f with files seen as a user sees them: the kernel shows what it hides of the
-// processes of one user from another, such as how they ended. It says nothing where that is
-// impossible. This process is in no group: see Keep.
+// RunAs calls f with a user's view of files: the kernel hides things about one user's processes
+// from another, such as how they ended. Where it cannot take that view it reports no error. This
+// process is in no group: see KeepCapabilities.
 func RunAs(a *Account, f func()) {
 	runtime.LockOSThread()
 	uid, gid := unix.Geteuid(), unix.Getegid()
@@ -134,10 +134,10 @@ func RunAs(a *Account, f func()) {
 	}
 }
 
-// Enterable says why a user cannot be in a directory; nil is that it can, and a nil user is the one
-// of this process. Process 1 of a container is another user than its task: it may see more or less.
+// Enterable says why a user cannot be in a directory; nil: it can. A nil user is that of this
+// process. Process 1 of a container is another user than its task: it may see more or less.
 func Enterable(a *Account, dir string) (err error) {
-	look := func() { _, err = os.Stat(dir + "/.") } // which needs the right to search it, too
+	look := func() { _, err = os.Stat(dir + "/.") } // this needs the right to search it, too
 	user := "the task"
 	if a == nil {
 		look()
@@ -154,8 +154,8 @@ func Enterable(a *Account, dir string) (err error) {
 	return ErrNoDir
 }
 
-// Closed is the first folder on the way to a path, the path among them, that a user may not pass;
-// "" is that all are open. A process of root's may ask it, whatever its groups are.
+// Closed is the first folder on the way to a path, the path included, that a user may not pass;
+// "": all are open. A process of root may ask it, whatever its groups are.
 func Closed(a *Account, path string) (dir string) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // each folder is one of its parts
@@ -163,7 +163,7 @@ func Closed(a *Account, path string) (dir string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // As leaves the thread in no group: it ends with the goroutine
+		runtime.LockOSThread() // RunAs leaves the thread in no group: it ends with the goroutine
 		RunAs(a, func() {
 			for at := 0; at <= len(path) && dir == ""; at++ {
 				if at < len(path) && path[at] != '/' {

@@ -15,10 +15,10 @@ import (
 	"github.com/combsched/comb/internal/executor/cgroup"
 )
 
-// SpawnFault is why the kernel did not start a program, once all before that had been done.
+// SpawnFault is why the kernel did not start a program, once all preparations had succeeded.
 type SpawnFault struct{ syscall.Errno }
 
-// Unwrap lets errors.Is find the number.
+// Unwrap lets errors.Is find the error number.
 func (f SpawnFault) Unwrap() error { return f.Errno }
 
 // OfMachine reports whether the machine lacks what any program needs.
@@ -26,11 +26,11 @@ func (f SpawnFault) OfMachine() bool {
 	return slices.Contains([]syscall.Errno{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE}, f.Errno)
 }
 
-// Spawn starts a program in the group of a name below each parent, without a right to gain. It
-// forks from a thread that is in the version 1 groups: the child is born in them, without a helper
-// process in between and without this process itself being counted. The thread goes back
-// afterwards. With a credential the program has no capability, either. A Fault is the program's
-// own, or its words'.
+// Spawn starts a program in the group of a name below each parent, unable to gain rights. It
+// forks from a thread that is in the version 1 groups: so the child is born in them, without a
+// helper process and without counting this process itself. The thread goes back afterwards. With
+// a credential the program has no capability, either. A SpawnFault is the fault of the program or
+// of its arguments.
 func Spawn(parents []cgroup.Parent, name string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	dirs, unified := cgroup.Dirs(parents, name), -1
 	for i, dir := range dirs {
@@ -47,7 +47,7 @@ func Spawn(parents []cgroup.Parent, name string, argv []string, attr *syscall.Pr
 	}
 	done := make(chan result)
 	go func() {
-		runtime.LockOSThread() // not unlocked: a thread without privileges to gain serves nothing else
+		runtime.LockOSThread() // not unlocked: a thread that cannot gain privileges serves nothing else
 		if err := protect(attr); err != nil {
 			done <- result{0, err}
 			return
@@ -70,7 +70,7 @@ func Spawn(parents []cgroup.Parent, name string, argv []string, attr *syscall.Pr
 	return r.pid, r.err
 }
 
-// protect keeps what this thread starts from gaining a right.
+// protect keeps what this thread starts from gaining rights.
 func protect(attr *syscall.ProcAttr) error {
 	if attr.Sys.Credential != nil {
 		return StripCapabilities()
@@ -86,7 +86,7 @@ func forkIn(argv []string, attr *syscall.ProcAttr, unified int) (int, error) {
 		if !errors.Is(err, syscall.ENOSYS) && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.E2BIG) {
 			return pid, err
 		}
-		attr.Sys.UseCgroupFD = false // a kernel that cannot start a process in a group
+		attr.Sys.UseCgroupFD = false // this kernel cannot start a process in a group
 	}
 	return syscall.ForkExec(argv[0], argv, attr)
 }
@@ -107,8 +107,8 @@ func leaveGroups(parents []cgroup.Parent, before, tid string) {
 	}
 }
 
-// exposeToOOM makes what is started at least as likely a victim as any other process,
-// whatever protection the server has; this process takes its own back.
+// exposeToOOM makes what is started at least as likely an out-of-memory victim as any other
+// process, whatever protection the server has; restore gives this process its own back.
 func exposeToOOM() (restore func()) {
 	const file = "/proc/self/oom_score_adj"
 	before, err := os.ReadFile(file)

@@ -1,6 +1,7 @@
 // Package api is what Comb asks of a Kubernetes API server: pods of a namespace, nodes, and logs,
-// of core/v1 alone. It uses the machinery of client-go without its typed clients, which register
-// every API group and would double the size of the program. It must not know jobs.
+// of core/v1 alone, and claims of devices. It uses the machinery of client-go without its typed
+// clients, which register every API group and would double the size of the program. It must not
+// know jobs.
 package api
 
 import (
@@ -30,16 +31,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Oldest is the minor version of the oldest Kubernetes that is known to do: 1.34.
+// Oldest is the minor version of the oldest Kubernetes on which Comb was tested: 1.34.
 const Oldest = 34
 
-// protobuf is how objects travel: a pod takes a third of the bytes and of the CPU time that JSON
-// takes.
+// protobuf is the encoding of objects: a pod takes a third of the bytes and of the CPU time of
+// JSON.
 const protobuf = "application/vnd.kubernetes.protobuf"
 
 // Options say which API server is meant.
 type Options struct {
-	Kubeconfig string // a file; "" is what KUBECONFIG, ~/.kube/config or the pod that this runs in says
+	Kubeconfig string // a file; "": as KUBECONFIG, ~/.kube/config or the pod that this runs in says
 	Namespace  string // in which pods are made
 	Log        *slog.Logger
 }
@@ -47,15 +48,15 @@ type Options struct {
 // Client speaks with one API server. Its methods may be called from many goroutines.
 type Client struct {
 	rest      *rest.RESTClient
-	plain     *rest.RESTClient // takes what is no object, such as logs and versions
+	plain     *rest.RESTClient // for what is no object, such as logs and versions
 	sockets   *http.Client
 	params    runtime.ParameterCodec
 	host      string
 	namespace string
 }
 
-// logger is set once: the client's libraries have one logger for the whole process, and set it
-// without a lock.
+// logger is set once: the client's libraries share one logger for the whole process, and setting
+// it is not synchronized.
 var logger sync.Once
 
 // Open reads the settings. Nothing is asked of the API server yet.
@@ -105,7 +106,7 @@ func (c *Client) Host() string { return c.host }
 // Namespace is where pods are made.
 func (c *Client) Namespace() string { return c.namespace }
 
-// In is the same API server for another namespace.
+// In returns the client for another namespace of the same API server.
 func (c *Client) In(namespace string) *Client {
 	other := *c
 	other.namespace = namespace
@@ -132,30 +133,31 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	return v.GitVersion, nil
 }
 
-// right is something that must be allowed, with what it is for.
+// right is a permission that Comb needs, and what it is for.
 type right struct {
 	verb, resource, sub string
-	nodes               bool   // it is of the cluster and not of the namespace
+	nodes               bool   // it is cluster-wide, and not of the namespace
 	group               string // of the API; "" is the core
 }
 
-// rights are those without which nothing runs; that for commands in pods is not among them, since
-// it may be kept from Comb on purpose.
+// rights are those without which nothing runs. The right to run commands in pods is not among
+// them, since it may be withheld on purpose.
 var rights = []right{{"list", "nodes", "", true, ""}, {"watch", "nodes", "", true, ""}, {"create", "pods", "", false, ""}, {"get", "pods", "", false, ""}, {"list", "pods", "", false, ""}, {"watch", "pods", "", false, ""},
 	{"patch", "pods", "", false, ""}, {"delete", "pods", "", false, ""}, {"get", "pods", "log", false, ""}, {"create", "secrets", "", false, ""}, {"delete", "secrets", "", false, ""}, {"create", "services", "", false, ""}}
 
-// claimRights are those for devices that are claimed.
+// claimRights are those for claims of devices.
 var claimRights = []right{{"list", "resourceslices", "", true, Group}, {"create", "resourceclaims", "", false, Group}, {"get", "resourceclaims", "", false, Group}, {"patch", "resourceclaims", "", false, Group}, {"delete", "resourceclaims", "", false, Group}}
 
-// Missing are the rights that Comb lacks, in words; none where the API server does not say.
+// Missing returns the rights that Comb lacks, in words; none where the API server does not say.
 func (c *Client) Missing(ctx context.Context) ([]string, error) { return c.missing(ctx, rights) }
 
-// MissingForClaims are those that Comb lacks to have devices claimed.
+// MissingForClaims returns the rights that Comb lacks to have devices claimed.
 func (c *Client) MissingForClaims(ctx context.Context) ([]string, error) {
 	return c.missing(ctx, claimRights)
 }
 
-// MissingHere are those that Comb lacks in the namespace; claims is that devices are claimed there.
+// MissingHere returns the rights that Comb lacks in the namespace; claims says that devices are
+// claimed there.
 func (c *Client) MissingHere(ctx context.Context, claims bool) ([]string, error) {
 	wants := slices.Clone(rights)
 	if claims {
@@ -189,19 +191,19 @@ func (c *Client) missing(ctx context.Context, wants []right) (list []string, err
 	return list, nil
 }
 
-// HasNamespace reports whether the namespace is there, as far as may be asked.
+// HasNamespace reports whether the namespace exists; true where Comb may not ask.
 func (c *Client) HasNamespace(ctx context.Context) (bool, error) {
 	err := c.plain.Get().Resource("namespaces").Name(c.namespace).Do(ctx).Error()
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case apierrors.IsForbidden(err):
-		return true, nil // it is seen when the first pod is made
+		return true, nil // the first pod will show it
 	}
 	return true, err
 }
 
-// TooOld says that a cluster is older than what Comb was tried on.
+// TooOld says that a cluster is older than what Comb was tested on.
 type TooOld struct{ Version string }
 
 // Error implements error.
@@ -215,7 +217,7 @@ func (c *Client) Create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, erro
 	return out, c.rest.Post().Namespace(c.namespace).Resource("pods").Body(pod).Do(ctx).Into(out)
 }
 
-// Get asks the API server itself for a pod, not what was watched; nil where there is none.
+// Get asks the API server itself for a pod, and not the watched copy; nil where there is none.
 func (c *Client) Get(ctx context.Context, name string) (*corev1.Pod, error) {
 	out := &corev1.Pod{}
 	err := c.rest.Get().Namespace(c.namespace).Resource("pods").Name(name).Do(ctx).Into(out)
@@ -225,16 +227,16 @@ func (c *Client) Get(ctx context.Context, name string) (*corev1.Pod, error) {
 	return out, err
 }
 
-// Delete asks a pod to end within its grace. It is no error when there is none, or another one of
-// that name.
+// Delete asks a pod to end within its grace. It is no error when there is no such pod, or another
+// one of that name.
 func (c *Client) Delete(ctx context.Context, name string, uid types.UID, grace time.Duration) error {
 	seconds := int64((grace + time.Second - 1) / time.Second)
 	o := &metav1.DeleteOptions{GracePeriodSeconds: &seconds, Preconditions: &metav1.Preconditions{UID: &uid}}
 	return c.unlessGone(ctx, name, uid, c.rest.Delete().Namespace(c.namespace).Resource("pods").Name(name).Body(o).Do(ctx).Error())
 }
 
-// unlessGone is how a request about a pod ended; nil when there is none any more. A conflict alone
-// does not say so: the API server answers likewise when others changed the pod at the same time.
+// unlessGone is the error of a request about a pod; nil when that pod is gone. A conflict alone
+// does not prove that: the API server answers the same when the pod was changed at the same time.
 func (c *Client) unlessGone(ctx context.Context, name string, uid types.UID, err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
@@ -247,7 +249,8 @@ func (c *Client) unlessGone(ctx context.Context, name string, uid types.UID, err
 	return err
 }
 
-// Release takes a finalizer off a pod, so that it can go away. It is no error when there is none.
+// Release removes a finalizer from a pod, so that it can be deleted. It is no error when there is
+// no such pod.
 func (c *Client) Release(ctx context.Context, pod *corev1.Pod, finalizer string) error {
 	patch := struct {
 		Metadata struct {
@@ -272,7 +275,7 @@ func (c *Client) MakeService(ctx context.Context, s *corev1.Service) error {
 	return err
 }
 
-// MakeSecret makes a secret, in the place of one of that name.
+// MakeSecret makes a secret, and replaces one of that name.
 func (c *Client) MakeSecret(ctx context.Context, s *corev1.Secret) error {
 	post := func() error { return c.rest.Post().Namespace(c.namespace).Resource("secrets").Body(s).Do(ctx).Error() }
 	err := post()
@@ -285,8 +288,8 @@ func (c *Client) MakeSecret(ctx context.Context, s *corev1.Secret) error {
 	return post()
 }
 
-// Log opens what the only container of a pod printed from a moment on, each line behind its time,
-// and what it prints further.
+// Log opens what the task's container of a pod prints from since on, each line behind its time.
+// It follows the log.
 func (c *Client) Log(ctx context.Context, name string, since time.Time) (io.ReadCloser, error) {
 	o := &corev1.PodLogOptions{Follow: true, Timestamps: true}
 	if !since.IsZero() {
@@ -303,9 +306,9 @@ func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
 	return list.Items, err
 }
 
-// WatchPods keeps a copy of the pods of the namespace, and calls changed with the name of each that
-// came, changed or went. It is not left to labels which of them: users may be able to change those.
-// It calls asked with how each request for them went.
+// WatchPods keeps a copy of the pods of the namespace, and calls changed with the name of each
+// pod that came, changed or went. It selects none by labels, since users may be able to change
+// those. It calls asked with the result of each request for them.
 func (c *Client) WatchPods(changed func(name string), asked func(error)) (cache.Store, cache.Controller) {
 	return c.watch(kind{"pods", c.namespace, &corev1.Pod{}, &corev1.PodList{}, asked}, changed)
 }
@@ -352,7 +355,7 @@ func (c *Client) watch(k kind, changed func(string)) (cache.Store, cache.Control
 	})
 }
 
-// slim drops what is not read: it is half of what a pod takes in memory.
+// slim drops what is not read: half of what a pod takes in memory.
 func slim(obj any) (any, error) {
 	if m, ok := obj.(metav1.Object); ok {
 		m.SetManagedFields(nil)
@@ -363,7 +366,7 @@ func slim(obj any) (any, error) {
 	return obj, nil
 }
 
-// Words says what went wrong with a request, for people: without the request's address.
+// Words is the error of a request in words for people, without the request's address.
 func Words(err error) string {
 	var status *apierrors.StatusError
 	if errors.As(err, &status) {
@@ -372,15 +375,16 @@ func Words(err error) string {
 	return err.Error()
 }
 
-// Refuses reports whether an API server will never take an object as it is, rather than not now.
+// Refuses reports whether an API server will never take an object as it is, rather than only not
+// now.
 func Refuses(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || apierrors.IsRequestEntityTooLargeError(err) ||
 		apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// NotThere reports whether an API server refuses something for the namespace that it is to be in:
-// there is none, Comb may not, or no more may be there.
+// NotThere reports whether an API server refuses something because of its namespace: there is
+// none, Comb lacks the right, or its quota is used up.
 func NotThere(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }
 
-// Exists reports whether there is something of that name already.
+// Exists reports whether there is an object of that name already.
 func Exists(err error) bool { return apierrors.IsAlreadyExists(err) }

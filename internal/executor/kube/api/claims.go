@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// What is asked about dynamic resource allocation is plain JSON: the types of that group and their
+// Requests about dynamic resource allocation are plain JSON: the types of that group and their
 // protobuf are not in this program.
 const groupPath = "/apis/" + Version
 
@@ -22,12 +22,12 @@ func (c *Client) claims(r *rest.Request, name ...string) *rest.Request {
 	return r.AbsPath(append([]string{groupPath, "namespaces", c.namespace, "resourceclaims"}, name...)...).SetHeader("Content-Type", "application/json")
 }
 
-// slicesAtOnce is how many of them one answer brings: a driver makes one for each node at least, of
-// up to 128 devices.
+// slicesAtOnce is how many slices one answer brings. A driver makes at least one for each node,
+// of up to 128 devices.
 const slicesAtOnce = 500
 
-// Slices asks for what drivers publish of the devices of nodes: of one node, of one driver, or of
-// all where these are "".
+// Slices asks for the devices that drivers publish: of one node, of one driver, or of all where
+// these are "".
 func (c *Client) Slices(ctx context.Context, node, driver string) (all []Slice, err error) {
 	var of []string
 	if node != "" {
@@ -74,8 +74,8 @@ func (c *Client) Claim(ctx context.Context, name string) (*Claim, error) {
 	return out, json.Unmarshal(raw, out)
 }
 
-// MakeClaim makes a claim that belongs to a pod, unless it is there. Another one of that name is
-// deleted first.
+// MakeClaim makes a claim that belongs to a pod, unless that exists. Another claim of that name
+// is deleted first.
 func (c *Client) MakeClaim(ctx context.Context, claim *Claim) error {
 	body, err := json.Marshal(claim)
 	if err != nil {
@@ -100,16 +100,16 @@ func (c *Client) MakeClaim(ctx context.Context, claim *Claim) error {
 	return post()
 }
 
-// Soon says that what is asked for must wait for something else to go first, and for what.
+// Soon says that a request must wait until something else is gone, and for what.
 type Soon struct{ Why string }
 
 // Error implements error.
 func (s *Soon) Error() string { return s.Why }
 
-// ShareClaim makes a claim that belongs to a pod, or makes one that is there belong to that pod as
-// well. It is shared only with those that are beside the pod: all to which it belongs are that, or
-// gone. One to which nothing belongs any more is deleted, and made anew by the next call. *Soon
-// says that it cannot be had yet.
+// ShareClaim makes a claim that belongs to a pod, or adds the pod to the owners of an existing
+// one. It adds it only if each owner is beside (shares the devices with the pod) or gone. A claim
+// without a living owner is deleted, and made anew by the next call. *Soon says that the claim
+// cannot be had yet.
 func (c *Client) ShareClaim(ctx context.Context, claim *Claim, beside, gone func(metav1.OwnerReference) bool) error {
 	body, err := json.Marshal(claim)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *Client) ShareClaim(ctx context.Context, claim *Claim, beside, gone func
 	return &Soon{"the claim " + claim.Name + " of its GPUs, of a task before, is being deleted"}
 }
 
-// ownToo makes a claim belong to one pod more, if nothing has changed of it.
+// ownToo adds an owner to a claim, if the claim has not changed.
 func (c *Client) ownToo(ctx context.Context, had *Claim, own metav1.OwnerReference) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": had.UID, "resourceVersion": had.ResourceVersion, "ownerReferences": append(had.OwnerReferences, own)}})
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *Client) ownToo(ctx context.Context, had *Claim, own metav1.OwnerReferen
 	return err
 }
 
-// deleteClaim deletes a claim if nothing has changed of it.
+// deleteClaim deletes a claim if it has not changed.
 func (c *Client) deleteClaim(ctx context.Context, had *Claim) error {
 	o, err := json.Marshal(&metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}, Preconditions: &metav1.Preconditions{UID: &had.UID, ResourceVersion: &had.ResourceVersion}})
 	if err != nil {

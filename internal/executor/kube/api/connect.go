@@ -31,7 +31,7 @@ type Flags struct {
 	Listen   string
 }
 
-// Add adds them to those of a command.
+// Add adds the flags to those of a command.
 func (k *Flags) Add(f *pflag.FlagSet) {
 	f.StringVar(&k.Executor, "executor", "local", "what runs tasks: local is this machine, kubernetes the nodes of a Kubernetes cluster, as pods")
 	k.AddFile(f)
@@ -42,7 +42,7 @@ func (k *Flags) Add(f *pflag.FlagSet) {
 	f.StringVar(&k.Listen, "pod-listen", ":8421", "address on which it listens for pods; with --pod-image")
 }
 
-// AddFile adds only the one that says which cluster is meant.
+// AddFile adds only the flag that says which cluster is meant.
 func (k *Flags) AddFile(f *pflag.FlagSet) {
 	f.StringVar(&k.File, "kubeconfig", "", "file that says which Kubernetes cluster (default: $KUBECONFIG, ~/.kube/config, or the pod that this runs in)")
 }
@@ -50,7 +50,8 @@ func (k *Flags) AddFile(f *pflag.FlagSet) {
 // Used reports whether jobs run on Kubernetes.
 func (k *Flags) Used() bool { return k.Executor == "kubernetes" }
 
-// Check says what is wrong with them. pretended is that GPUs of this machine are pretended.
+// Check says what is wrong with the flags. pretended says that GPUs of this machine are
+// pretended.
 func (k *Flags) Check(pretended bool) error {
 	switch {
 	case k.Executor != "local" && !k.Used():
@@ -67,8 +68,8 @@ func (k *Flags) Check(pretended bool) error {
 	return nil
 }
 
-// Open returns the API server, and what runs tasks in words. It waits for one that does not answer,
-// and says so; one that is too old it refuses.
+// Open returns the API server, and a text about it. It waits for a server that does not answer,
+// and logs that; it refuses one that is too old.
 func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*Client, string, error) {
 	client, err := Open(Options{Kubeconfig: k.File, Namespace: k.Space, Log: log})
 	if err != nil {
@@ -89,8 +90,8 @@ func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*Client, string, er
 	return client, fmt.Sprintf("pods in namespace %s of Kubernetes %s at %s", k.Space, version, client.Host()), nil
 }
 
-// Line is how pods reach this server, and where it listens for them; nil is that they do not. dir
-// keeps the certificate, limit is how large a job's code may be, in bytes.
+// Line returns how pods reach this server, and where it listens for them; nil: they do not. dir
+// keeps the certificate. limit bounds a job's code, in bytes.
 func (k *Flags) Line(ctx context.Context, c *Client, dir string, limit int64) (*pods.Line, net.Listener, error) {
 	if k.Image == "" {
 		return nil, nil, nil
@@ -134,8 +135,8 @@ func (k *Flags) imageOf(ctx context.Context, c *Client) (string, error) {
 	return image, nil
 }
 
-// ownImage is the image of the container named comb, or of the only one: others may be put into a
-// pod, before it too.
+// ownImage is the image of the container named comb, or of the only container: others may be
+// added to a pod, even before it.
 func ownImage(pod *corev1.Pod) (string, bool) {
 	list := pod.Spec.Containers
 	if i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == "comb" }); i >= 0 {
@@ -147,13 +148,13 @@ func ownImage(pod *corev1.Pod) (string, bool) {
 	return "", false
 }
 
-// refusedError is what does not become better by waiting.
+// refusedError is an error that waiting does not mend.
 type refusedError struct{ why string }
 
 // Error implements error.
 func (e *refusedError) Error() string { return e.why }
 
-// ask asks for the version, and for all that Comb needs there.
+// ask asks for the version, and checks all that Comb needs there.
 func (k *Flags) ask(ctx context.Context, c *Client) (version string, err error) {
 	version, err = c.Version(ctx)
 	if tooOld := (*TooOld)(nil); errors.As(err, &tooOld) {

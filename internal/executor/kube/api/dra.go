@@ -13,13 +13,13 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// Group is that of the API, and Version what of it is spoken.
+// Group is the API group of claims, and Version its version that is used.
 const (
 	Group   = "resource.k8s.io"
 	Version = Group + "/v1"
 )
 
-// mostOfAClaim is how many devices Kubernetes takes in one claim.
+// mostOfAClaim is how many devices Kubernetes allows in one claim.
 const mostOfAClaim = 32
 
 // Slice is what a driver publishes of a node's devices: a ResourceSlice.
@@ -27,8 +27,8 @@ type Slice struct {
 	Spec SliceSpec `json:"spec"`
 }
 
-// SliceSpec is a part of a pool. Slices of older generations than the newest of their pool say
-// nothing any more.
+// SliceSpec is a part of a pool. Slices of an older generation than the newest of their pool are
+// obsolete.
 type SliceSpec struct {
 	Driver   string   `json:"driver"`
 	Pool     Pool     `json:"pool"`
@@ -36,27 +36,27 @@ type SliceSpec struct {
 	Devices  []Device `json:"devices"`
 }
 
-// Pool is one of a driver's.
+// Pool is a pool of a driver's devices.
 type Pool struct {
 	Name       string `json:"name"`
 	Generation int64  `json:"generation"`
 }
 
-// Device is one that can be given.
+// Device is a device that can be given to claims.
 type Device struct {
 	Name       string           `json:"name"`
 	Attributes map[string]Value `json:"attributes"`
 	Taints     []Taint          `json:"taints"`
 }
 
-// Taint keeps claims from a device that do not tolerate it, which those of Comb do not.
+// Taint keeps claims from a device that do not tolerate it. Comb's claims tolerate none.
 type Taint struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
 	Effect string `json:"effect"`
 }
 
-// Kept says why a device is not given to claims; "" is that it is.
+// Kept says why a device is not given to claims; "": it is.
 func (d *Device) Kept() string {
 	for _, t := range d.Taints {
 		if t.Effect != "NoSchedule" && t.Effect != "NoExecute" {
@@ -71,13 +71,13 @@ func (d *Device) Kept() string {
 	return ""
 }
 
-// Value is that of an attribute; other kinds than these name no device.
+// Value is the value of an attribute. Kinds other than these identify no device.
 type Value struct {
 	String *string `json:"string"`
 	Int    *int64  `json:"int"`
 }
 
-// literal is a value in an expression; "" is that it cannot be in one.
+// literal is a value as it is written in an expression; "": it cannot be in one.
 func (v Value) literal() string {
 	switch {
 	case v.String != nil:
@@ -109,7 +109,7 @@ type Request struct {
 	Exactly Exactly `json:"exactly"`
 }
 
-// Exactly is so many devices.
+// Exactly asks for a number of devices.
 type Exactly struct {
 	Class     string     `json:"deviceClassName"`
 	Selectors []Selector `json:"selectors"`
@@ -124,7 +124,7 @@ type Selector struct {
 	} `json:"cel"`
 }
 
-// ClaimStatus is what was given.
+// ClaimStatus is what the claim was given.
 type ClaimStatus struct {
 	Allocation struct {
 		Devices struct {
@@ -140,7 +140,7 @@ type Given struct {
 	Device string `json:"device"`
 }
 
-// DRADevices are those of a driver on a node that its slices have, by name.
+// DRADevices returns the devices of a driver on a node, by name, from its slices.
 func DRADevices(list []Slice, node, driver string) map[string]Device {
 	newest := map[string]int64{}
 	of := func(s *Slice) bool { return s.Spec.Driver == driver && s.Spec.NodeName == node }
@@ -160,7 +160,7 @@ func DRADevices(list []Slice, node, driver string) map[string]Device {
 	return out
 }
 
-// DRANames are what a SKU's driver calls the devices of some indices.
+// DRANames are the names of a SKU's devices with some indices.
 func DRANames(d cell.DRA, indices []int32) []string {
 	out := make([]string, len(indices))
 	for i, n := range indices {
@@ -169,8 +169,8 @@ func DRANames(d cell.DRA, indices []int32) []string {
 	return out
 }
 
-// Claims are those that ask for some devices of a node, and for no others; have are all that the
-// node has. The error says which of them cannot be asked for.
+// Claims returns claims that ask for exactly the named devices of a node. have are all devices of
+// the node. The error says which of them cannot be asked for.
 func Claims(d cell.DRA, name string, have map[string]Device, names []string) (list []*Claim, err error) {
 	domain, attribute, found := strings.Cut(d.Attribute, "/")
 	if !found {
@@ -210,8 +210,8 @@ func Claims(d cell.DRA, name string, have map[string]Device, names []string) (li
 	return list, nil
 }
 
-// DRANamed is how some devices of a driver are named in claims, if their names count from 0 and
-// some attribute tells each from the others. The class is called as the driver is.
+// DRANamed says how claims can name devices of a driver, if their names count from 0 and some
+// attribute differs on each. The class is assumed to have the driver's name.
 func DRANamed(driver string, devices map[string]Device) (d cell.DRA, ok bool) {
 	if len(devices) == 0 {
 		return d, false
@@ -236,9 +236,9 @@ func DRANamed(driver string, devices map[string]Device) (d cell.DRA, ok bool) {
 	return d, false
 }
 
-// Other says what a claim was given beside some devices of a driver; "" where it has nothing else,
-// and also where it has nothing: it was not given anything yet, or it needs nothing any more. That
-// it has as many as it asks for is Kubernetes' to see to.
+// Other names a device that a claim was given besides some devices of a driver. It is "" where
+// there is none, also where the claim has no devices at all: it has none yet, or needs none any
+// more. Kubernetes itself makes sure that their number is right.
 func (c *Claim) Other(driver string, names []string) string {
 	left := slices.Clone(names)
 	for _, g := range c.Status.Allocation.Devices.Results {

@@ -24,8 +24,8 @@ type Ask struct {
 	Terminal       bool
 }
 
-// Running is a command that runs in a pod. Wait may be called once what it printed is read, or
-// beside that.
+// Running is a command that runs in a pod. Wait may be called once its output is read, or at the
+// same time.
 type Running struct {
 	Stdin          io.WriteCloser
 	Stdout, Stderr *io.PipeReader
@@ -40,7 +40,7 @@ type Running struct {
 	err  error
 }
 
-// The channels of the protocol v5.channel.k8s.io: each message begins with the number of its own.
+// Channels of the protocol v5.channel.k8s.io: each message begins with the number of its channel.
 const (
 	channelStdin  = 0
 	channelStdout = 1
@@ -85,7 +85,7 @@ func (c *Client) Exec(ctx context.Context, a Ask) (*Running, error) {
 	return v, nil
 }
 
-// read hands on what comes, until the status or the end.
+// read passes on what comes, until the status or the end.
 func (v *Running) read(out, errs *io.PipeWriter) {
 	defer close(v.done)
 	defer errs.Close()
@@ -126,7 +126,7 @@ func codeOf(data []byte) (code int, why string, err error) {
 	}
 	why = strings.TrimSpace(s.Message)
 	if at := strings.LastIndex(why, "exec: "); at >= 0 {
-		why = strings.TrimSuffix(why[at+len("exec: "):], ": unknown") // before it stands the runtime's way there
+		why = strings.TrimSuffix(why[at+len("exec: "):], ": unknown") // the text before it is the runtime's
 	}
 	if strings.Contains(why, "not found") || strings.Contains(why, "no such file") {
 		return 127, why, nil
@@ -134,13 +134,13 @@ func codeOf(data []byte) (code int, why string, err error) {
 	return 126, why, nil
 }
 
-// Resize tells the terminal another size, in characters.
+// Resize changes the size of the terminal, in characters.
 func (v *Running) Resize(rows, cols uint16) error {
 	return v.write(channelSize, fmt.Appendf(nil, `{"Width":%d,"Height":%d}`, cols, rows))
 }
 
-// Wait waits for the end, and returns the exit code; one that could not be started has 126 or 127,
-// as of a shell, and why.
+// Wait waits for the end, and returns the exit code. A command that could not be started has 126
+// or 127, as in a shell, and why says the reason.
 func (v *Running) Wait() (code int, why string, err error) {
 	<-v.done
 	return v.code, v.why, v.err

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Resize changes what is set aside for the container of a pod while it runs. It is no error when
-// there is none, or another one of that name.
+// Resize changes the requests of a pod's container while it runs. It is no error when there is no
+// such pod, or another one of that name.
 func (c *Client) Resize(ctx context.Context, pod *corev1.Pod, container string, requests corev1.ResourceList) error {
 	type resources struct {
 		Requests corev1.ResourceList `json:"requests"`

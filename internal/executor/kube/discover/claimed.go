@@ -12,8 +12,8 @@ import (
 // found are the GPUs of a node that a driver gives to claims.
 type found struct {
 	count   int64
-	product string // "" is that nothing says it
-	text    string // the key dra of a SKU
+	product string // "": nothing says it
+	text    string // the key dra of a SKU, as text
 }
 
 func byNode(list []api.Slice) map[string][]api.Slice {
@@ -24,9 +24,9 @@ func byNode(list []api.Slice) map[string][]api.Slice {
 	return out
 }
 
-// claimedOf looks for a driver of GPUs whose devices on a node can be leaves: their names count
-// from 0, and some attribute tells each from the others. Other drivers give networks, processors
-// and more. A class with the driver's name is what such drivers come with.
+// claimedOf finds a driver of GPUs whose devices on a node can be leaves: their names count from
+// 0, and some attribute differs on each. Other drivers give networks, processors and more. Such
+// drivers come with a class of the driver's name.
 func claimedOf(node string, published []api.Slice) found {
 	drivers := map[string]bool{}
 	for i := range published {
@@ -51,7 +51,7 @@ func claimedOf(node string, published []api.Slice) found {
 			f.text += fmt.Sprintf(", attribute: %q", d.Attribute)
 		}
 		f.text += "}"
-		for _, one := range devices { // a node has GPUs of one kind
+		for _, one := range devices { // all GPUs of a node are of one kind
 			if v := one.Attributes["productName"]; v.String != nil {
 				f.product = max(f.product, *v.String)
 			}

@@ -15,15 +15,15 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/api"
 )
 
-// level is one way in which nodes sit together, and the labels that may say it, the first that is
-// there.
+// level is one level of topology, and the labels that may give it; the first label that is there
+// counts.
 type level struct {
-	name   string // of the type of cells
+	name   string // of the type of its cells
 	labels []string
 }
 
-// levels are from the outside in. That of NVLink is of machines that share one, such as racks of
-// 72.
+// levels are from the outside in. That of NVLink stands for machines that share one, such as
+// racks of 72.
 var levels = []level{
 	{"ZONE", []string{corev1.LabelTopologyZone}},
 	{"BLOCK", []string{"topology.kubernetes.io/block", "cloud.google.com/gce-topology-block", "topology.k8s.aws/network-node-layer-2"}},
@@ -38,11 +38,11 @@ const (
 	maxMemory = 1 << 50   // bytes of a node: more is no machine
 )
 
-// maxName is how much of a product's name types are called by, in bytes.
+// maxName is how much of a product's name becomes part of a type's name, in bytes.
 const maxName = 40
 
-// resources are what device plugins offer, the one that tasks get where a node has several first,
-// with the labels that say what they are, and what they are called without.
+// resources are what device plugins offer, with the labels that name the product, and a default
+// name. If a node has several, tasks get the first one.
 var resources = []struct {
 	name     corev1.ResourceName
 	products []string
@@ -53,32 +53,32 @@ var resources = []struct {
 	{"google.com/tpu", []string{"cloud.google.com/gke-tpu-accelerator"}, "TPU"},
 }
 
-// kind is what nodes are that can stand for each other, unless their CPUs or memory are far apart.
+// kind describes nodes that are interchangeable, unless their CPUs or memory differ much.
 type kind struct {
-	product string // its name as a type's, whole: of two products the beginning can be the same
-	gpus    int64  // of a node; 0 is a node without
+	product string // the full name of its product: two products may begin alike
+	gpus    int64  // of a node; 0: it has none
 	each    int64  // leaves of a node
 	given   string // how its GPUs are given, as keys of the file; "" is by a plugin for whole GPUs
 }
 
-// node is one that is proposed.
+// node is a node of the proposal.
 type node struct {
 	name     string
 	kind     kind
 	milliCPU int64
 	memoryMB int64
-	where    []string // a value for each level; "" is that no label says it
+	where    []string // a value for each level; "": no label gives it
 }
 
 // Proposal is a cluster file, and what was left out of it.
 type Proposal struct {
 	File string
-	Left []string // nodes that are not in it, each with the reason
-	Seen int      // nodes that are
+	Left []string // nodes that are left out, each with the reason
+	Seen int      // number of nodes in it
 }
 
-// Propose writes the cluster file of some nodes, of which drivers have published some devices. What
-// of their CPUs and memory pods of others have is not known to it.
+// Propose writes the cluster file of some nodes, whose drivers have published some devices. It
+// does not know how much of their CPUs and memory is used by pods of others.
 func Propose(list []corev1.Node, published []api.Slice) Proposal {
 	var p Proposal
 	devices := byNode(published)
@@ -109,9 +109,9 @@ func Propose(list []corev1.Node, published []api.Slice) Proposal {
 	return p
 }
 
-// alike parts nodes so that in each part none has less than half of what another has, those with
-// the most first. A type says the same of all its nodes, so what some have more of than the least
-// is lost: this bounds it.
+// alike divides nodes into parts, so that in a part none has less than half of what another has.
+// The parts with the most come first. A type says the same of all its nodes, so what a node has
+// beyond the least of them is unused: this bounds it.
 func alike(nodes []node, amount func(node) int64) (parts [][]node) {
 	var most []int64 // of each part
 	down := slices.SortedFunc(slices.Values(nodes), func(a, b node) int { return cmp.Compare(amount(b), amount(a)) })
@@ -139,7 +139,7 @@ func read(n *corev1.Node, published []api.Slice) (out node, why string) {
 		}
 	}
 	cpu, memory := n.Status.Allocatable.Cpu(), n.Status.Allocatable.Memory()
-	switch { // before they are numbers, which have an end
+	switch { // before these become numbers, which could overflow
 	case cpu.Sign() <= 0 || memory.Sign() <= 0:
 		return out, "its status names no CPU or no memory that pods can have (allocatable): look whether its kubelet runs"
 	case cpu.CmpInt64(maxCPUs) > 0:
@@ -167,7 +167,7 @@ func read(n *corev1.Node, published []api.Slice) (out node, why string) {
 		return out, fmt.Sprintf("it has more than %d GPUs, which no node of a cluster file can have", maxLeaves)
 	case each > maxLeaves:
 		return out, fmt.Sprintf("it has %d CPUs and no GPU: a node of a cluster file has at most %d leaves", each, maxLeaves)
-	case out.milliCPU/each < 100: // it would be written as 0, which is without a limit
+	case out.milliCPU/each < 100: // it would be written as 0, which means no limit
 		return out, fmt.Sprintf("it has less than a tenth of a CPU for each GPU (%dm for %d)", out.milliCPU, gpus)
 	case out.memoryMB/each < 1:
 		return out, fmt.Sprintf("it has less than a MiB of memory for each GPU or CPU (%d MiB for %d)", out.memoryMB, each)
@@ -176,7 +176,7 @@ func read(n *corev1.Node, published []api.Slice) (out node, why string) {
 }
 
 // parts are the parts of GPUs that a node's device plugin offers under names of their own: MIG
-// slices, by their size, and turns on whole ones.
+// slices, by their size, and time-shared whole ones.
 func parts(n *corev1.Node) map[string]int64 {
 	list := map[string]int64{}
 	for name, q := range n.Status.Allocatable {
@@ -190,16 +190,16 @@ func parts(n *corev1.Node) map[string]int64 {
 	return list
 }
 
-// What NVIDIA's device plugin calls parts of GPUs.
+// Resource names of NVIDIA's device plugin for parts of GPUs.
 const (
 	sharedGPU   = "nvidia.com/gpu.shared"
 	slicePrefix = "nvidia.com/mig-"
 )
 
-// gpusOf is how many GPUs a node has, by its device plugin, by the driver that claims are given by,
-// or else by its labels, and what they are called. More than a node of a cluster file can have are
-// some number that is more. Where it offers parts of GPUs, of one size, they are counted. A plugin
-// that offers none is right against a label: its GPUs may be broken.
+// gpusOf is how many GPUs a node has, and their product: by its device plugin, by the driver that
+// claims are given by, or else by its labels. A count beyond what a cluster file can say is
+// returned as some larger number. Where a plugin offers parts of GPUs, of one size, the parts are
+// counted. A plugin that offers none overrules a label: its GPUs may be broken.
 func gpusOf(n *corev1.Node, published []api.Slice) (count int64, product, given string) {
 	for _, r := range resources {
 		q := n.Status.Allocatable[r.name]
@@ -237,7 +237,7 @@ func firstLabel(n *corev1.Node, names []string) string {
 	return ""
 }
 
-// nameOf makes a type's name of what a product is called, of any length.
+// nameOf makes a type's name from a product's name of any length.
 func nameOf(product string) string {
 	product = strings.TrimPrefix(strings.TrimPrefix(product, "NVIDIA-"), "nvidia-")
 	name := strings.Trim(strings.Map(func(r rune) rune {
@@ -252,7 +252,7 @@ func nameOf(product string) string {
 	return strings.Trim(name, "-")
 }
 
-// natural orders names with numbers as people do: node-2 before node-10.
+// natural compares names with numbers as people do: node-2 before node-10.
 func natural(a, b string) int {
 	for a != "" && b != "" {
 		x, restA := piece(a)
@@ -268,7 +268,7 @@ func natural(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// piece is the digits, or the text without any, that a text begins with.
+// piece is the digits, or the text without digits, at the beginning of a text.
 func piece(s string) (head, rest string) {
 	i := 1
 	for i < len(s) && digits(s[i:i+1]) == digits(s[:1]) {

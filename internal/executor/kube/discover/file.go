@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// file is a cluster file that grows.
+// file is a cluster file under construction.
 type file struct {
 	skus  map[string]bool
 	types map[string]string // cell types by name, as they are written
@@ -15,11 +15,11 @@ type file struct {
 	skuText, typeText, cellText, quotaText strings.Builder
 }
 
-// cell is a cell that is proposed: a node, or some that sit together.
+// cell is a proposed cell: a node, or cells that are next to each other.
 type cell struct {
 	kind     string // its type
-	name     string // where it is
-	node     string // "" is that it has children
+	name     string // its node or place
+	node     string // "": it has children
 	children []cell
 }
 
@@ -27,7 +27,7 @@ type cell struct {
 func (f *file) add(k kind, nodes []node) {
 	short := strings.Trim(k.product[:min(len(k.product), maxName)], "-")
 	sku := short
-	for i := 2; f.skus[sku] || f.types[sku] != ""; i++ { // it is of another kind, or a type of cells
+	for i := 2; f.skus[sku] || f.types[sku] != ""; i++ { // that name is another kind's, or that of a type of cells
 		sku = fmt.Sprintf("%s-%d", short, i)
 	}
 	f.skus[sku] = true
@@ -55,8 +55,8 @@ func (f *file) add(k kind, nodes []node) {
 	}
 }
 
-// usable are the levels that tell something of these nodes, from the outside in: all of them have a
-// value, some share one, and nodes that share one share those of the levels around it.
+// usable are the levels that say something of these nodes, from the outside in: all nodes have a
+// value, some share one, and nodes that share one share the values of all levels around it.
 func usable(nodes []node) (list []int) {
 	for l := range levels {
 		outside := map[string]string{} // what is around each value
@@ -80,8 +80,8 @@ func usable(nodes []node) (list []int) {
 	return list
 }
 
-// nest puts nodes that sit together into cells, from the inside out. Cells of one type have the
-// same number of children, so those with others are of a type of their own.
+// nest puts nodes of one place into cells, from the inside out. Cells of one type have the same
+// number of children, so those with another number are of a type of their own.
 func (f *file) nest(sku string, cells []cell, nodes []node, use []int) []cell {
 	for _, l := range slices.Backward(use) {
 		var order []string
@@ -109,7 +109,7 @@ func (f *file) nest(sku string, cells []cell, nodes []node, use []int) []cell {
 	return cells
 }
 
-// group makes cells of what sits together: one for each type of what is in it.
+// group makes cells of the children of one place: one cell for each type of child.
 func (f *file) group(name, where string, children []cell) (cells []cell) {
 	byType := map[string][]cell{}
 	var order []string
@@ -127,7 +127,7 @@ func (f *file) group(name, where string, children []cell) (cells []cell) {
 	return cells
 }
 
-// cellType notes a type, under its name or one like it that is free, and returns the name.
+// cellType adds a type, under its name or a similar one that is free, and returns the name.
 func (f *file) cellType(name, text string) string {
 	free := name
 	for i := 2; f.skus[free] || f.types[free] != "" && f.types[free] != text; i++ {
@@ -161,7 +161,7 @@ func (f *file) child(c cell, indent string) {
 	}
 }
 
-// quota counts a top cell for the one virtual cluster. Lines of one type are joined by text.
+// quota counts a top cell for the one virtual cluster. text merges lines of one type.
 func (f *file) quota(kind string) { fmt.Fprintf(&f.quotaText, "%s\n", kind) }
 
 func (f *file) text() string {
@@ -190,7 +190,7 @@ func (f *file) text() string {
 	return b.String()
 }
 
-// quoted writes a value that YAML could read as something else, such as a number, as a text.
+// quoted quotes a value that YAML could read as something else, such as a number.
 func quoted(s string) string {
 	for i, r := range s {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || i > 0 && (r >= '0' && r <= '9' || r == '-' || r == '.' || r == '_') {

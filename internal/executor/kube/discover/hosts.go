@@ -22,11 +22,11 @@ type Host struct {
 	Worker bool // it runs jobs
 }
 
-// HostLists are what an installation of OpenPAI takes: master.csv, worker.csv and config.yaml.
+// HostLists are the input of an installation of OpenPAI: master.csv, worker.csv and config.yaml.
 type HostLists struct {
 	Hosts []Host // masters first, in the order of their files
-	User  string // signs in; "" is what ssh takes
-	// Password is true where config.yaml has one, which is not used.
+	User  string // the user for ssh; "" is ssh's own default
+	// Password is true where config.yaml has one. It is not used.
 	Password bool
 }
 
@@ -35,7 +35,7 @@ const (
 	maxHosts = 10_000
 )
 
-// ReadHosts reads the lists of a folder, and says all that is wrong with them.
+// ReadHosts reads the lists of a folder, and reports everything that is wrong with them.
 func ReadHosts(dir string) (*HostLists, error) {
 	l := &HostLists{}
 	at := map[string]int{} // hosts by name
@@ -71,7 +71,7 @@ func readFile(path string) (string, error) {
 	return string(text), err
 }
 
-// hostName is a name that Kubernetes takes for a node, and no option of ssh.
+// hostName matches names that Kubernetes takes for a node and that are no option of ssh.
 var hostName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
 
 const longestHost = 253
@@ -124,7 +124,7 @@ var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 const longestName = 64
 
-// config reads which user signs in; other keys are of OpenPAI's services.
+// config reads which user signs in; other keys are for OpenPAI's services.
 func (l *HostLists) config(path string) error {
 	text, err := readFile(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Inventory is the hosts as Ansible reads them, in the groups of Kubespray, and in those of
-// k3s-ansible.
+// Inventory writes the hosts for Ansible, in the groups of Kubespray and of k3s-ansible.
 func Inventory(l *HostLists) string {
 	var b strings.Builder
 	b.WriteString("# Written by comb cluster check. Groups of Kubespray, and server and agent for k3s-ansible.\nall:\n")

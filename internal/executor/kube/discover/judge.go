@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// HostVerdict is what was found of a machine.
+// HostVerdict is what was found out about a machine.
 type HostVerdict struct {
 	Name     string   `json:"name"`
 	IP       string   `json:"ip"`
@@ -32,7 +32,7 @@ const (
 	diskNeeded   = 20  // GiB free
 	memoryNeeded = 2   // GiB
 	clockMost    = 2.0 // seconds: certificates and leases need clocks that agree
-	longAnswer   = 5.0 // seconds: behind that the clock says little
+	longAnswer   = 5.0 // seconds: after a longer answer the clock says little
 	leastKernel  = "4.18"
 )
 
@@ -123,7 +123,7 @@ func (v *HostVerdict) basics(a *HostAnswer) {
 	}
 }
 
-// less compares the two first numbers of versions; what is none is not less.
+// less compares the first two numbers of versions; a text without them is not less.
 func less(version, least string) bool {
 	var a, b, c, d int
 	if n, _ := fmt.Sscanf(version, "%d.%d", &a, &b); n != 2 {
@@ -134,7 +134,7 @@ func less(version, least string) bool {
 }
 
 func (v *HostVerdict) clock(a *HostAnswer) {
-	off := max(a.Ahead-a.Half, -a.Ahead-a.Half, 0) // at least so much
+	off := max(a.Ahead-a.Half, -a.Ahead-a.Half, 0) // it is off by at least so much
 	switch {
 	case a.Half == 0:
 		v.note("its clock could not be read")

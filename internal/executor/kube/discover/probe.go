@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// script is what a machine is asked: each line of the answer is KEY VALUE. It needs a POSIX shell
-// and changes nothing.
+// script is what a machine runs to describe itself: each line of the answer is KEY VALUE. It
+// needs a POSIX shell and changes nothing.
 const script = `export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin:/usr/local/bin"
 say() { printf '%s %s\n' "$1" "$(printf '%s' "$2" | tr '\n' ' ' | cut -c1-200)"; }
 say time "$(date +%s.%N)"
@@ -50,7 +50,7 @@ type HostAnswer struct {
 	Host  Host
 	Err   error
 	Said  map[string][]string
-	Ahead time.Duration // of its clock before this one's, within Half
+	Ahead time.Duration // how far its clock is ahead of this machine's, give or take Half
 	Half  time.Duration // half the time until the answer began
 }
 
@@ -60,8 +60,8 @@ const (
 	maxAnswer = 256 << 10
 )
 
-// AskHosts asks all machines by the ssh of this one, with what its user's configuration says (keys,
-// ports, known hosts), or another one that is a file.
+// AskHosts asks all machines by ssh, with its user's configuration (keys, ports, known hosts) or
+// with the given file.
 func AskHosts(ctx context.Context, l *HostLists, config string) []HostAnswer {
 	out := make([]HostAnswer, len(l.Hosts))
 	var group sync.WaitGroup
@@ -77,8 +77,8 @@ func AskHosts(ctx context.Context, l *HostLists, config string) []HostAnswer {
 	return out
 }
 
-// limited keeps the first bytes of what is written, and when they came. The buffer is no embedded
-// one: it could be filled past Write (ReadFrom).
+// limited keeps the first bytes written to it, and when they came. The buffer is not embedded:
+// then ReadFrom could fill it without Write.
 type limited struct {
 	b     bytes.Buffer
 	first time.Time
@@ -124,7 +124,7 @@ func ask(ctx context.Context, h Host, user, config string) HostAnswer {
 	return parse(h, said.b.String(), began, said.first)
 }
 
-// parse reads an answer; it is a stranger's.
+// parse reads an answer, which is not trusted.
 func parse(h Host, text string, began, first time.Time) HostAnswer {
 	a := HostAnswer{Host: h, Said: map[string][]string{}}
 	for line := range strings.Lines(text) {
@@ -146,7 +146,7 @@ func parse(h Host, text string, began, first time.Time) HostAnswer {
 	return a
 }
 
-// One is what was said under a key, "" is nothing.
+// One is the value of a key, "" when there is none.
 func (a *HostAnswer) One(key string) string {
 	if list := a.Said[key]; len(list) > 0 {
 		return list[0]
@@ -154,7 +154,7 @@ func (a *HostAnswer) One(key string) string {
 	return ""
 }
 
-// Number is a whole number that was said, -1 is none.
+// Number is the value of a key as a whole number, -1 when there is none.
 func (a *HostAnswer) Number(key string) int64 {
 	n, err := strconv.ParseInt(a.One(key), 10, 64)
 	if err != nil || n < 0 {

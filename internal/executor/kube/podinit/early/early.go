@@ -1,6 +1,6 @@
-// Package early hears the signals that process 1 of a pod is sent before anything else of this
-// program begins: until they are heard the kernel keeps them from such a process, or they end it,
-// and a slow CPU takes a second to begin. It must import nothing that takes time.
+// Package early catches the signals that process 1 of a pod gets before the rest of this program
+// starts. Until a handler is set the kernel drops them for process 1, or they end the process,
+// and on a slow CPU a start takes a second. It must import nothing that takes time.
 package early
 
 import (
@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Stops are the signals that came, of a program that was started as `comb attend`; nil of others.
+// Stops are the signals that came to a program started as `comb attend`; nil for others.
 var Stops = listen()
 
 func listen() chan os.Signal {
@@ -21,8 +21,8 @@ func listen() chan os.Signal {
 	return stops
 }
 
-// Asks are the signals by which a task is asked to end: SIGTERM, and what images say in its place
-// (STOPSIGNAL), which kubelets send although the image's own program is not the one that runs. 37
+// Asks are the signals by which a task is asked to end: SIGTERM, and those that images set in its
+// place (STOPSIGNAL). Kubelets send the latter even if another program than the image's runs. 37
 // is SIGRTMIN+3.
 func Asks() []os.Signal {
 	return []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH,
