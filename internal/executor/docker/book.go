@@ -17,22 +17,23 @@ import (
 // bookFile, in the folder of a machine's jobs, says which VC may run which image.
 const bookFile = "images.json"
 
-// book is what is known of the machine's images beyond what the engine knows: an image that was
-// fetched with a VC's credentials is not for others, until their own get it.
+// book is what is known of the machine's images beyond what the engine knows. An image that was
+// fetched with a VC's credentials is kept from other VCs until their own credentials fetch it.
 type book struct {
 	dir string
 	// Asked are the repositories that were asked with credentials. It is written before an image
-	// comes: one whose fetching was cut off is no VC's, and for each its registry is asked.
+	// comes: an image whose fetch was cut off belongs to no VC, and its registry is asked for
+	// each.
 	Asked map[string]bool `json:"asked,omitempty"`
-	// Lost is that the book was damaged: no image of a registry is known to be for all.
+	// Lost says that the book was damaged: no image from a registry is known to be public.
 	Lost   bool             `json:"lost,omitempty"`
 	Images map[string]*leaf `json:"images,omitempty"` // by ID
 }
 
-// leaf is one image.
+// leaf is what is known of one image.
 type leaf struct {
 	Public bool     `json:"public,omitempty"` // its registry gave it without credentials
-	VCs    []string `json:"vcs,omitempty"`    // whose credentials got it
+	VCs    []string `json:"vcs,omitempty"`    // those whose credentials fetched it
 	Used   int64    `json:"used,omitempty"`   // when a task last started with it, in seconds
 }
 
@@ -56,8 +57,7 @@ func (b *book) open(dir string, log *slog.Logger) error {
 	return nil
 }
 
-// save writes the book. What says which VC may run what must outlive a power cut, as the image
-// does.
+// save writes the book. Which VC may run which image must outlive a power cut, as the image does.
 func (b *book) save(durable bool) error {
 	data, err := json.Marshal(b)
 	if err != nil {
@@ -108,8 +108,9 @@ func (b *book) asks(repo string) error {
 	return b.save(true)
 }
 
-// allowed reports whether a VC may run an image of this machine without that its registry is asked.
-// What Comb did not fetch is for all: that is up to those that put it on the machine.
+// allowed reports whether a VC may run an image of this machine without asking the image's
+// registry. Images that Comb did not fetch are for all VCs: an administrator put them on the
+// machine.
 func (s *Images) allowed(image *Image, vc string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,10 +125,10 @@ func (s *Images) allowed(image *Image, vc string) bool {
 	})
 }
 
-// replaceable reports whether what a registry has by a name may stand in the place of an image
-// that is here by it: only where Comb fetched that from the same repository. Else the owner of the
-// name there could replace what the machine's administrator made or put here. A name with a digest
-// replaces nothing.
+// replaceable reports whether a local image of a name may be replaced by the registry's image of
+// that name: only if Comb fetched it from the same repository. Else the owner of the name in the
+// registry could replace what the machine's administrator made or put there. Fetching a name with
+// a digest replaces nothing, so it is always allowed.
 func (s *Images) replaceable(image *Image, name string) bool {
 	if strings.Contains(name, "@") {
 		return true

@@ -17,30 +17,30 @@ import (
 // ErrBuild says that a Dockerfile cannot be built as it is, or that one of its steps failed.
 var ErrBuild = errors.New("cannot be built")
 
-// buildShare is the weight of a build's containers, of the 1,024 that are usual: it takes the CPUs
-// that others leave.
+// buildShare is the CPU weight of a build's containers, where 1,024 is usual: a build takes the
+// CPUs that others leave.
 const buildShare = 64
 
 // Build is an image to be made of a Dockerfile.
 type Build struct {
 	Name       string            // of the image
 	Dockerfile string            // a file of the context
-	Target     string            // the stage that is built; "" is the last one
+	Target     string            // the stage that is built; "": the last one
 	Args       map[string]string // of its ARG lines
-	NoCache    bool              // every step is done again
+	NoCache    bool              // earlier results of steps are not used
 	Pull       bool              // its base images are looked up in their registries
-	Memory     int64             // bytes that a step may have
+	Memory     int64             // bytes of memory that a step may have
 }
 
-// BuildLine is a line of what a build says: of the step that begins, or of what it prints.
+// BuildLine is a line of a build's output: a step that begins, or what it prints.
 type BuildLine struct {
-	Step, Steps int  // 0: it is printed by the step before
+	Step, Steps int  // 0: printed by the step before
 	Cached      bool // an earlier build has done the step
 	Text        string
 }
 
-// Build has the engine make an image of a context, a tar archive. It tells what is printed, and
-// returns the image. It ends with the context, and leaves no container. Errors are ErrBuild,
+// Build makes the engine build an image of a context, a tar archive. It tells what is printed,
+// and returns the image. It ends with ctx, and leaves no container. Errors are ErrBuild,
 // ErrNotName and the engine's.
 func (e *Engine) Build(ctx context.Context, b *Build, files io.Reader, tell func(BuildLine)) (Image, error) {
 	name, err := reference.ParseNormalizedNamed(b.Name)
@@ -96,22 +96,22 @@ func buildError(ctx context.Context, ref string, err error) error {
 	return &pullFault{ref: ref, kind: ErrBuild, text: text}
 }
 
-// longestLine bounds a line that is told, in bytes; what is longer comes in several.
+// longestLine bounds a line that is told, in bytes; a longer one is told in several.
 const longestLine = 16 << 10
 
-// sayer makes lines of what an engine says of a build, which comes in pieces.
+// sayer splits an engine's messages about a build into lines: they come in pieces.
 type sayer struct {
 	tell func(BuildLine)
-	rest string     // of a line that is not over
-	step *BuildLine // begun, and not told yet: what follows says whether it is cached
+	rest string     // an unfinished line
+	step *BuildLine // it has begun but is not told yet: what follows says whether it is cached
 }
 
 func (s *sayer) take(m *jsonstream.Message) {
 	text := m.Stream
-	if _, ofLayer := step(m); m.Status != "" && !ofLayer { // of a base image that comes
+	if _, ofLayer := step(m); m.Status != "" && !ofLayer { // of a base image that is being fetched
 		text = m.Status + "\n"
 	}
-	text = strings.TrimSuffix(strings.TrimPrefix(text, "\x1b[91m"), "\x1b[0m") // engines colour what goes to standard error
+	text = strings.TrimSuffix(strings.TrimPrefix(text, "\x1b[91m"), "\x1b[0m") // engines colour standard error
 	for s.rest += text; ; {
 		line, rest, whole := strings.Cut(s.rest, "\n")
 		if !whole && len(s.rest) < longestLine {
@@ -125,7 +125,7 @@ func (s *sayer) take(m *jsonstream.Message) {
 	}
 }
 
-// line takes a whole line: the engine's own are told by how they begin.
+// line takes a whole line. The engine's own are recognized by how they begin.
 func (s *sayer) line(line string) {
 	var n BuildLine
 	if head, what, ok := strings.Cut(line, " : "); ok {
@@ -145,7 +145,7 @@ func (s *sayer) line(line string) {
 		s.begun()
 	case line != "":
 		s.begun()
-		if at := strings.LastIndexByte(line, '\r'); at >= 0 { // a bar of progress: its last state
+		if at := strings.LastIndexByte(line, '\r'); at >= 0 { // a progress bar: its last state
 			line = line[at+1:]
 		}
 		s.tell(BuildLine{Text: line})

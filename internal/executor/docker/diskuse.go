@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	every   = time.Second // between two looks; one that takes long is followed by a longer pause:
-	rest    = 20          // so many times as long, and no longer than
+	every   = time.Second // between two looks; after one that takes long the pause is
+	rest    = 20          // so many times as long, but at most
 	longest = 10 * time.Second
-	depth   = 200       // of folders in one another
+	depth   = 200       // of nested folders
 	files   = 2_000_000 // that one container may have
-	unsure  = 30        // looks in a row that the engine may fail at
+	unsure  = 30        // looks in a row at which the engine may fail
 )
 
 // DiskLimit says what a container may write.
 type DiskLimit struct {
-	MB   int64    `json:"mb,omitempty"`   // 0 is any amount
-	Dirs []string `json:"dirs,omitempty"` // folders of this machine that count, beside its own
+	MB   int64    `json:"mb,omitempty"`   // 0 is no limit
+	Dirs []string `json:"dirs,omitempty"` // folders of this machine that count, besides its own
 }
 
-// DiskLimitFor is the limit of a task that asks for so much, 0 for nothing, where most is what one
-// may have and has without asking; 0 is any amount.
+// DiskLimitFor is the limit of a task that asks for so many MiB, 0 for nothing. most is the upper
+// bound, and the limit of a task that does not ask; 0 is no limit.
 func DiskLimitFor(asked, most int64, dirs ...string) (DiskLimit, error) {
 	if most > 0 && asked > most {
 		return DiskLimit{}, fmt.Errorf("the task asks for %d MiB of disk, more than the %d MiB that a container may have here: ask for less, or an administrator gives more with comb serve --container-disk", asked, most)
@@ -39,8 +39,8 @@ func DiskLimitFor(asked, most int64, dirs ...string) (DiskLimit, error) {
 	return DiskLimit{asked, dirs}, nil
 }
 
-// Watch measures a container until End, and calls over when it has more than it may; from then on
-// End says why.
+// Watch measures a container until End, and calls over when it has more than it may; then End
+// says why.
 func (l *DiskLimit) Watch(host, name string, over func()) *DiskWatch {
 	w := &DiskWatch{limit: *l, host: host, name: name, over: over}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -51,19 +51,19 @@ func (l *DiskLimit) Watch(host, name string, over func()) *DiskWatch {
 	return w
 }
 
-// DiskWatch is a container that is measured.
+// DiskWatch measures a container.
 type DiskWatch struct {
 	limit      DiskLimit
 	host, name string
 	over       func()
 	cancel     context.CancelFunc
 	done       sync.WaitGroup
-	layer      *Disk  // where it is whole: the engine need not be asked again
-	why        string // once done
+	layer      *Disk  // once it is whole the engine need not be asked again
+	why        string // set at the end
 	failed     int
 }
 
-// End stops measuring, and says why the container had too much; "" is that it had not.
+// End stops measuring, and says why the container had too much; "": it had not.
 func (w *DiskWatch) End() string {
 	w.cancel()
 	w.done.Wait()
@@ -81,7 +81,7 @@ func (w *DiskWatch) run(ctx context.Context) {
 		if engine == nil && w.layer == nil {
 			var err error
 			if engine, err = OpenEngine(ctx, w.host); err != nil {
-				continue // it measures what it can once it answers
+				continue // it measures again once the engine answers
 			}
 			defer engine.Close()
 		}
@@ -94,7 +94,7 @@ func (w *DiskWatch) run(ctx context.Context) {
 	}
 }
 
-// look measures once, and says what is wrong; "" is nothing.
+// look measures once, and says what is wrong; "": nothing.
 func (w *DiskWatch) look(ctx context.Context, engine *Engine) string {
 	layer := w.layer
 	if layer == nil {
@@ -104,7 +104,7 @@ func (w *DiskWatch) look(ctx context.Context, engine *Engine) string {
 		}
 		if layer = &l; l.Whole {
 			w.layer = layer
-			_ = engine.Close() // its connection waits for no other question
+			_ = engine.Close() // frees its connection
 		}
 	}
 	m := &measure{ctx: ctx, limit: w.limit.MB << 20, seen: map[[2]uint64]bool{}}
@@ -136,17 +136,17 @@ func (w *DiskWatch) look(ctx context.Context, engine *Engine) string {
 	return ""
 }
 
-// measure adds up what is in folders.
+// measure adds up the content of folders.
 type measure struct {
-	ctx          context.Context // a look that nothing waits for any more ends
+	ctx          context.Context // ends a look whose result is not needed any more
 	limit, bytes int64
 	files        int
-	seen         map[[2]uint64]bool // files of several names
+	seen         map[[2]uint64]bool // files with several names
 }
 
 var errDeep = fmt.Errorf("it has folders more than %d deep", depth)
 
-// dir adds a folder. It ends early where that is more than the limits.
+// dir adds a folder. It ends early once the limits are exceeded.
 func (m *measure) dir(path string) error {
 	fd, err := unix.Open(path, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -155,8 +155,8 @@ func (m *measure) dir(path string) error {
 	return m.open(os.NewFile(uintptr(fd), path), 0)
 }
 
-// open adds an open folder and closes it. Folders are opened one from the other: a path could be
-// too long.
+// open adds an open folder and closes it. Folders are opened relative to each other, since a path
+// could be too long.
 func (m *measure) open(f *os.File, deep int) error {
 	defer f.Close()
 	if deep > depth {
@@ -166,7 +166,7 @@ func (m *measure) open(f *os.File, deep int) error {
 		if m.ctx.Err() != nil {
 			return nil
 		}
-		names, _ := f.Readdirnames(1024) // one that is gone is empty
+		names, _ := f.Readdirnames(1024) // a folder that is gone is empty
 		for _, name := range names {
 			if m.files++; m.files > files || m.bytes > m.limit {
 				return nil
@@ -181,7 +181,7 @@ func (m *measure) open(f *os.File, deep int) error {
 	}
 }
 
-// one adds one file or folder. What is gone meanwhile counts nothing.
+// one adds one file or folder. What disappears meanwhile counts 0.
 func (m *measure) one(in *os.File, name string, deep int) error {
 	var st unix.Stat_t
 	if unix.Fstatat(int(in.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {

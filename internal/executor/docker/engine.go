@@ -1,7 +1,6 @@
-// Package docker speaks with a container engine by Docker's API: containers by
-// name, networks of jobs, images and what is fetched for them, what containers
-// write to their disks and what is mounted in them. It must not know what a task
-// or a job is for.
+// Package docker speaks Docker's API with a container engine: containers by name, networks of
+// jobs, images and how they are fetched, what containers write to their disks, and what is
+// mounted in them. It must not know what a task or a job is for.
 package docker
 
 import (
@@ -35,28 +34,28 @@ var ErrNoImage = errors.New("is not on this machine")
 // ErrNotName says that a text is no image's name.
 var ErrNotName = errors.New("is not the name of an image")
 
-// ErrInTheWay says that an image has something in the place of a mount.
+// ErrInTheWay says that an image has a file or link in the place of a mount.
 var ErrInTheWay = errors.New("has something of its own")
 
 // ErrExists says that there is a container of that name: it was made before.
 var ErrExists = errors.New("there is a container of that name")
 
-// ErrUnsure says that the engine's word on a start was lost.
+// ErrUnsure says that the engine's answer to a start was lost.
 var ErrUnsure = errors.New("it is not known whether the container was started")
 
 // ErrGone says that there is no container of that name.
 var ErrGone = errors.New("there is no container of that name")
 
 const (
-	// DefaultHost is where an engine listens if nothing else is said.
+	// DefaultHost is where an engine listens by default.
 	DefaultHost = "unix:///var/run/docker.sock"
 
 	callWithin  = 30 * time.Second // one call
 	startWithin = 2 * time.Minute  // to make or start a container on a busy machine
 )
 
-// Host is the engine's address: DOCKER_HOST, or the default. Folders and devices of this
-// machine are given to containers, so that an engine elsewhere is of no use.
+// Host is the engine's address: DOCKER_HOST, or the default. Folders and devices of this machine
+// are given to containers, so an engine on another machine is useless.
 func Host(fromEnv string) (string, error) {
 	switch {
 	case fromEnv == "":
@@ -72,32 +71,32 @@ type Engine struct {
 	c    *client.Client
 	host string
 
-	asking  Gate // of about
+	asking  Gate // guards about
 	about   atomic.Pointer[Info]
-	looking Gate             // of fit
-	fit     map[string]error // by an image's ID, what Fits found
+	looking Gate             // guards fit
+	fit     map[string]error // by an image's ID: the result of Fits
 	masks   atomic.Pointer[[]string]
 }
 
 // Info is what an engine says of itself.
 type Info struct {
 	Version string // of the engine
-	API     string // version of the interface that both speak
+	API     string // API version that both support
 	Runtime string // the default runtime's name
-	// Plain is the runtime for containers, where the default one gives devices by what an image
-	// says; "" is the default.
+	// Plain is the runtime for containers where the default one adds devices that an image asks
+	// for; "": the default.
 	Plain string
-	Runc  string // version of the program that makes containers; "" where the engine does not say
-	// Network is false for an engine without a bridge: containers get no network.
+	Runc  string // version of runc, which makes containers; "": unknown
+	// Network is false for an engine without a bridge: then containers get no network.
 	Network bool
-	// LiveRestore is true where containers outlive the engine.
+	// LiveRestore is true where containers survive the end of the engine.
 	LiveRestore bool
-	// Remapped is true where root in a container is another user of this machine, or the
-	// engine runs without root.
+	// Remapped is true where root in a container is another user of this machine, or the engine
+	// runs without root.
 	Remapped bool
 }
 
-// Usable says why tasks cannot run there; nil is that they can.
+// Usable says why tasks cannot run there; nil: they can.
 func (i *Info) Usable() error {
 	if i.Remapped {
 		return errors.New("it maps users (userns-remap) or runs without root, which is not supported yet: run one without")
@@ -105,7 +104,7 @@ func (i *Info) Usable() error {
 	return nil
 }
 
-// Reach is a connection to an engine that need not answer yet.
+// Reach opens a connection to an engine that need not answer yet.
 func Reach(host string) (*Engine, error) {
 	c, err := client.New(client.WithHost(host))
 	if err != nil {
@@ -114,8 +113,7 @@ func Reach(host string) (*Engine, error) {
 	return &Engine{c: c, host: host}, nil
 }
 
-// OpenEngine connects and agrees on a version of the interface. ErrNoEngine says that nothing
-// answers.
+// OpenEngine connects and agrees on an API version. ErrNoEngine says that no engine answers.
 func OpenEngine(ctx context.Context, host string) (*Engine, error) {
 	e, err := Reach(host)
 	if err != nil {
@@ -145,8 +143,8 @@ func (e *Engine) Close() error { return e.c.Close() }
 // Host is the engine's address.
 func (e *Engine) Host() string { return e.host }
 
-// Ask learns what the engine is, once it answers, and says why tasks cannot run there; nil is that
-// they can.
+// Ask learns about the engine, once it answers, and says why tasks cannot run there; nil: they
+// can.
 func (e *Engine) Ask(ctx context.Context) error {
 	leave, err := e.asking.Enter(ctx)
 	if err != nil {
@@ -166,10 +164,10 @@ func (e *Engine) Ask(ctx context.Context) error {
 	return err
 }
 
-// About is what Ask learned; nil is nothing yet.
+// About is what Ask learned; nil: nothing yet.
 func (e *Engine) About() *Info { return e.about.Load() }
 
-// Info asks the engine for what it is.
+// Info asks the engine about itself.
 func (e *Engine) Info(ctx context.Context) (Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -184,7 +182,7 @@ func (e *Engine) Info(ctx context.Context) (Info, error) {
 	if _, has := r.Info.Runtimes[plain]; has && slices.Contains(givers(), i.Runtime) {
 		i.Plain = plain
 	}
-	if v, err := e.c.ServerVersion(ctx, client.ServerVersionOptions{}); err == nil { // an engine that is too old names no parts
+	if v, err := e.c.ServerVersion(ctx, client.ServerVersionOptions{}); err == nil { // an engine that is too old lists no components
 		for _, part := range v.Components {
 			if part.Name == "runc" {
 				i.Runc = part.Version
@@ -196,36 +194,36 @@ func (e *Engine) Info(ctx context.Context) (Info, error) {
 	return i, nil
 }
 
-// plain is the runtime that gives a container its own devices and no more.
+// plain is the runtime that gives a container only the devices asked for.
 const plain = "runc"
 
-// givers are runtimes of makers of devices: they give devices by variables, also an image's.
+// givers are device makers' runtimes: they add devices by environment variables, also an image's.
 func givers() []string { return []string{"nvidia", "amd", "habana", "ascend"} }
 
-// bridge is the network that engines make by themselves.
+// bridge is the network that engines make by default.
 const bridge = "bridge"
 
 // Image is an image on this machine.
 type Image struct {
-	ID string // the digest of its configuration: it names this very image
-	// Digests are NAME@sha256:..., for each repository that it came from; none when it was made
+	ID string // the digest of its configuration, which identifies the image
+	// Digests are NAME@sha256:..., for each repository that it came from; none when it was built
 	// here.
 	Digests []string
-	User    string // as the image says: "", NAME or number, with :GROUP or without
-	CPU     string // that it is for, such as amd64; "" where it does not say
-	// Env and Volumes are as the image says, and may be anything: see Fits.
+	User    string // as in the image: "", NAME or number, with :GROUP or without
+	CPU     string // the architecture that it is for, such as amd64; "": unknown
+	// Env and Volumes are as in the image, and may be anything: see Fits.
 	Env     []string
 	Volumes []string
-	WorkDir string   // as the image says; "" where it says none, or the root, as builders do that were told nothing
-	Runs    []string // its ENTRYPOINT, and its CMD behind it
+	WorkDir string   // as in the image; "" for none, or for the root, which builders set by default
+	Runs    []string // its ENTRYPOINT, followed by its CMD
 }
 
 // Image looks up an image by name, tag or digest. ErrNoImage says that it is not here, ErrNotName
-// that there can be none of that name.
+// that ref is not a valid name.
 func (e *Engine) Image(ctx context.Context, ref string) (Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	if _, err := reference.ParseAnyReference(ref); err != nil { // it becomes a part of an address
+	if _, err := reference.ParseAnyReference(ref); err != nil { // ref becomes a part of a URL
 		return Image{}, fmt.Errorf("%q %w", ref, ErrNotName)
 	}
 	r, err := e.c.ImageInspect(ctx, ref)
@@ -255,7 +253,7 @@ type Mount struct {
 	ReadOnly bool   `json:"read_only,omitempty"`
 }
 
-// Box is a container to be made.
+// Box describes a container to be made.
 type Box struct {
 	Name    string            `json:"name"`
 	Image   string            `json:"image"` // its ID
@@ -264,37 +262,37 @@ type Box struct {
 	Env     []string          `json:"env,omitempty"`
 	// ImageEnv are the variables of the image; process 1 gets none of them.
 	ImageEnv []string `json:"image_env,omitempty"`
-	Top      string   `json:"top"` // a folder of the container's own, for the mounts and read-only beside them
+	Top      string   `json:"top"` // a folder for the mounts, read-only except for them
 	Mounts   []Mount  `json:"mounts"`
-	Hidden   []string `json:"hidden,omitempty"`  // files of the image that are empty instead
-	Masked   []string `json:"masked,omitempty"`  // what the engine hides by itself, as it says
+	Hidden   []string `json:"hidden,omitempty"`  // files of the image that are made empty
+	Masked   []string `json:"masked,omitempty"`  // what the engine hides by default, as it reports
 	Devices  []string `json:"devices,omitempty"` // device files, at the same path inside
-	// GPUs are NVIDIA's, as its driver numbers them ("0", or "3:1" for a part), and CDI how they
-	// are asked for.
+	// GPUs are NVIDIA's, by the numbers of its driver ("0", or "3:1" for a part). CDI says that
+	// they are requested by CDI.
 	GPUs []string `json:"gpus,omitempty"`
 	CDI  bool     `json:"cdi,omitempty"`
 	// Runtime makes the container; "" is the engine's default.
 	Runtime string   `json:"runtime,omitempty"`
 	Caps    []string `json:"caps,omitempty"`  // capabilities of process 1; all others are dropped
-	Net     string   `json:"net,omitempty"`   // the name of its network; "" is none
-	Alias   string   `json:"alias,omitempty"` // by which others on that network find it
+	Net     string   `json:"net,omitempty"`   // the name of its network; "": none
+	Alias   string   `json:"alias,omitempty"` // its name for others on that network
 	// The limits; 0 is none.
 	MilliCPU int64 `json:"milli_cpu,omitempty"`
 	MemoryMB int64 `json:"memory_mb,omitempty"`
 	Pids     int64 `json:"pids,omitempty"`
 	ShmMB    int64 `json:"shm_mb,omitempty"`
-	// Ulimits are of each process.
+	// Ulimits are the limits of each process.
 	Ulimits []Ulimit `json:"ulimits,omitempty"`
 }
 
-// host says what the container may use of this machine: its limits, its devices and no
-// privilege beyond those named.
+// host is what the container may use of this machine: its limits, its devices and no privilege
+// beyond those named.
 func (b *Box) host() *container.HostConfig {
 	h := &container.HostConfig{
 		NetworkMode: "none",
 		CapDrop:     []string{"ALL"}, CapAdd: b.Caps,
 		SecurityOpt: []string{"no-new-privileges"},
-		// What process 1 says of itself, see Words; the task's output takes another way.
+		// For what process 1 itself prints, see Words; the task's output takes another way.
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "64k", "max-file": "1"}},
 		ShmSize:   b.ShmMB << 20,
 		Runtime:   b.Runtime,
@@ -319,7 +317,7 @@ func (b *Box) host() *container.HostConfig {
 		h.Devices = append(h.Devices, container.DeviceMapping{PathOnHost: d, PathInContainer: d, CgroupPermissions: "rw"})
 	}
 	h.DeviceRequests = b.requests()
-	if len(b.Hidden) > 0 { // then the engine hides nothing by itself
+	if len(b.Hidden) > 0 { // then the engine hides nothing by default
 		h.MaskedPaths = slices.Concat(b.Hidden, b.Masked, masked())
 		slices.Sort(h.MaskedPaths)
 		h.MaskedPaths = slices.Compact(h.MaskedPaths)
@@ -327,8 +325,8 @@ func (b *Box) host() *container.HostConfig {
 	return h
 }
 
-// Masked is what the engine hides from containers by itself, as it said when Fits looked at one;
-// nil is that it did not.
+// Masked is what the engine hides from containers by default, as reported when Fits looked at
+// one; nil: unknown.
 func (e *Engine) Masked() []string {
 	if list := e.masks.Load(); list != nil {
 		return *list
@@ -336,7 +334,7 @@ func (e *Engine) Masked() []string {
 	return nil
 }
 
-// masked are what engines are known to hide from containers by themselves.
+// masked are what engines are known to hide from containers by default.
 func masked() []string {
 	return []string{"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys",
 		"/proc/latency_stats",
@@ -344,9 +342,10 @@ func masked() []string {
 		"/sys/firmware"}
 }
 
-// env are the variables of process 1. One without a value is not set, whatever the image says.
+// env are the variables of process 1. A variable without a value is unset, whatever the image
+// says.
 func (b *Box) env() []string {
-	env, set := slices.Clone(b.Env), map[string]bool{"": true} // one without a name can be neither set nor found
+	env, set := slices.Clone(b.Env), map[string]bool{"": true} // a variable without a name can be neither set nor found
 	for _, v := range b.Env {
 		name, _, _ := strings.Cut(v, "=")
 		set[name] = true
@@ -360,10 +359,11 @@ func (b *Box) env() []string {
 	return env
 }
 
-// noCheck keeps an engine from running an image's HEALTHCHECK, with the rights of process 1.
+// noCheck keeps an engine from running an image's HEALTHCHECK, which would have the rights of
+// process 1.
 func noCheck() *container.HealthConfig { return &container.HealthConfig{Test: []string{"NONE"}} }
 
-// Create makes a container; it does not run yet. ErrExists says that it was made before.
+// Create makes a container, which does not run yet. ErrExists says that it was made before.
 func (e *Engine) Create(ctx context.Context, b *Box) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
@@ -383,14 +383,14 @@ func (e *Engine) Create(ctx context.Context, b *Box) error {
 	return nil
 }
 
-// inTheWay reports that the start of a container failed since its image has a file or a link where
-// something is to be mounted. Engines say that in words only.
+// inTheWay reports whether a container did not start because its image has a file or a link in
+// the place of a mount. Engines say so in words only.
 func inTheWay(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "error mounting") && strings.Contains(text, "to rootfs at")
 }
 
-// Start starts a container and hands its process 1 the input, which then ends. ErrInTheWay says
+// Start starts a container and sends its process 1 the input, which then ends. ErrInTheWay says
 // that its image cannot have the mounts, ErrUnsure that the container may run.
 func (e *Engine) Start(ctx context.Context, name string, input []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
@@ -416,7 +416,7 @@ func (e *Engine) Start(ctx context.Context, name string, input []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %s", ErrUnsure, reason(err))
 	}
-	_ = a.Conn.SetWriteDeadline(time.Now().Add(startWithin)) // a socket takes one
+	_ = a.Conn.SetWriteDeadline(time.Now().Add(startWithin)) // a socket takes a deadline
 	if _, err := a.Conn.Write(input); err != nil {
 		return fmt.Errorf("%w: hand the task its script: %s", ErrUnsure, reason(err))
 	}
@@ -426,7 +426,7 @@ func (e *Engine) Start(ctx context.Context, name string, input []byte) error {
 	return nil
 }
 
-// answered reports whether an error is what the engine itself says: not that its word was lost.
+// answered reports whether an error is the engine's own answer, and not a lost answer.
 func answered(err error) bool {
 	return errdefs.IsInternal(err) || errdefs.IsInvalidArgument(err) || errdefs.IsNotFound(err) || errdefs.IsConflict(err) ||
 		errdefs.IsPermissionDenied(err) || errdefs.IsNotModified(err)
@@ -436,7 +436,7 @@ func answered(err error) bool {
 type State struct {
 	Began   bool // it was started at some time
 	Running bool
-	PID     int // of process 1, as this machine numbers it; 0 when it does not run
+	PID     int // of process 1, by its number on this machine; 0 when it does not run
 	Code    int // exit code of process 1
 	OOM     bool
 	Error   string // why it did not start
@@ -462,8 +462,8 @@ func (e *Engine) State(ctx context.Context, name string) (State, error) {
 // longestWords bounds what is read of a container's words, in bytes.
 const longestWords = 64 << 10
 
-// Words is what process 1 of a container said of itself: the panic that it ended with, else the
-// last line; "" where it said nothing.
+// Words is what process 1 of a container printed last: the panic that ended it, else the last
+// line; "" where it printed nothing.
 func (e *Engine) Words(ctx context.Context, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -473,7 +473,7 @@ func (e *Engine) Words(ctx context.Context, name string) (string, error) {
 	}
 	defer r.Close()
 	var text bytes.Buffer
-	_, _ = stdcopy.StdCopy(&text, &text, io.LimitReader(r, longestWords)) // a part says enough
+	_, _ = stdcopy.StdCopy(&text, &text, io.LimitReader(r, longestWords)) // a part is enough
 	words := ""
 	for line := range strings.Lines(strings.ToValidUTF8(text.String(), "?")) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -486,7 +486,7 @@ func (e *Engine) Words(ctx context.Context, name string) (string, error) {
 	return words, nil
 }
 
-// Kill ends everything in a container. One that does not run is what is wanted.
+// Kill ends everything in a container. It is no error when the container does not run.
 func (e *Engine) Kill(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -497,8 +497,8 @@ func (e *Engine) Kill(ctx context.Context, name string) error {
 	return nil
 }
 
-// Remove removes a container with what it wrote, and ends it first where it runs. One
-// that is not there is what is wanted.
+// Remove removes a container with what it wrote, and ends it first where it runs. It is no error
+// when there is none.
 func (e *Engine) Remove(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
@@ -509,7 +509,7 @@ func (e *Engine) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// List returns the labels of all containers with a label of that value, by name.
+// List returns the labels of all containers that have a label of that value, by name.
 func (e *Engine) List(ctx context.Context, label, value string) (map[string]map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -526,22 +526,22 @@ func (e *Engine) List(ctx context.Context, label, value string) (map[string]map[
 	return found, nil
 }
 
-// Answers reports whether a socket is there at all, without speaking to it.
+// Answers reports whether the socket exists, without connecting to it.
 func Answers(host string) bool {
 	st, err := os.Stat(strings.TrimPrefix(host, "unix://"))
 	return err == nil && st.Mode()&os.ModeSocket != 0
 }
 
-// Disk is what a container has of its own on disk.
+// Disk is what a container has on disk.
 type Disk struct {
-	Files []string // single files that its root may write: the engine's hosts, hostname and resolv.conf
-	Dirs  []string // folders of this machine, where they can be read: its volumes, and the layer that it writes
-	Bytes int64    // of that layer, where Dirs has it not; -1 is that the engine could not say it
-	// Whole is true where Files and Dirs are all of it, for as long as the container is there.
+	Files []string // files that its root may write: the engine's hosts, hostname and resolv.conf
+	Dirs  []string // folders of this machine that can be read: its volumes, and the layer that it writes
+	Bytes int64    // size of that layer, where it is not in Dirs; -1: the engine could not tell
+	// Whole says that Files and Dirs are all of it, as long as the container exists.
 	Whole bool
 }
 
-// Disk finds what a container has on disk. Where the layer's folder cannot be read the engine
+// Disk finds what a container has on disk. Where the layer's folder cannot be read, the engine
 // measures it.
 func (e *Engine) Disk(ctx context.Context, name string) (l Disk, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)

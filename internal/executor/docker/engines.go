@@ -17,18 +17,18 @@ type Runtime struct {
 	Text   string // what it is, for people
 }
 
-// engineFile, in a data directory, says that its jobs have run in containers: where no engine
-// answers they wait for one, and do not run as processes, which can reach all that the server can.
+// engineFile, in a data directory, says that its jobs have run in containers. Then, without an
+// engine, they wait for one: as processes they could reach all that the server can.
 const engineFile = "engine"
 
-// Close lets go of the engine.
+// Close closes the connection to the engine.
 func (r *Runtime) Close() {
 	if r.Engine != nil {
 		_ = r.Engine.Close() // its tasks run on
 	}
 }
 
-// Find looks for a container engine at an address where choice, --runtime, wants one. had is that
+// Find looks for a container engine at an address if choice, --runtime, wants one. had says that
 // jobs of this data directory had one before.
 func (r *Runtime) Find(ctx context.Context, choice, address string, had bool) error {
 	if choice == "process" {
@@ -75,7 +75,7 @@ func describe(engine *Engine, info *Info) string {
 	return text
 }
 
-// Remember notes in a data directory whether its jobs may run in containers.
+// Remember notes in a data directory that its jobs may run in containers.
 func (r *Runtime) Remember(data string) error {
 	path := filepath.Join(data, engineFile)
 	if r.Engine == nil {
@@ -99,7 +99,7 @@ func lateEngine(address string) (*Engine, error) {
 	return Reach(host)
 }
 
-// openEngine returns the engine at an address, "" for the usual one, if tasks can run there.
+// openEngine returns the engine at an address, "" for the default one, if tasks can run there.
 func openEngine(ctx context.Context, address string) (*Engine, Info, error) {
 	host, err := Host(address)
 	if err != nil {

@@ -8,49 +8,49 @@ import (
 	"time"
 )
 
-// errNoHost says that the name of a registry is not known to the network.
+// errNoHost says that the name of a registry cannot be resolved.
 var errNoHost = errors.New("there is no such host")
 
 const (
-	// patience is how long a registry that cannot be used is tried again before the start is given
-	// up, and host how long where its name is not known.
+	// patience is how long to retry with a registry that is in trouble before the start is given
+	// up; patienceHost is that for a name that cannot be resolved.
 	patience, patienceHost = 2 * time.Minute, 10 * time.Second
 	firstPause, lastPause  = time.Second, 15 * time.Second
 
-	// A job is told of a fetch at once when it takes longer than firstWord; from then on at most
-	// each nextWord, and ever more seldom, since a job keeps few notices.
+	// A job is told of a fetch at once when it takes longer than firstWord. After that it is told
+	// at most every nextWord, and ever more seldom, since a job keeps few notices.
 	firstWord, nextWord = 2 * time.Second, 5 * time.Second
 )
 
-// flightKey tells fetches apart: what one VC gets with its credentials is no answer to another's
-// question.
+// flightKey identifies a fetch: what one VC gets with its credentials is no answer for another
+// VC.
 type flightKey struct {
 	source, user, password string
 	anonymous              bool
 }
 
-// flight is one fetch, for all that wait for it.
+// flight is one fetch, shared by all that wait for it.
 type flight struct {
 	source string
 	cancel context.CancelFunc
-	done   chan struct{} // closed when err is known
+	done   chan struct{} // closed when err is set
 	err    error
 
-	waiting int // under the store's lock
+	waiting int // number of waiting tasks; under Images.mu
 	steps   progress
 
 	saying sync.Mutex               // held while jobs are told
-	jobs   map[string]*toldProgress // that wait, by folder
+	jobs   map[string]*toldProgress // that wait, by their folder
 }
 
 // toldProgress is a job that waits for a fetch, and is told of it.
 type toldProgress struct {
-	want  *ImageWant // of the first of its tasks that waits
-	tasks int        // that wait
+	want  *ImageWant // of its first task that waits
+	tasks int        // number of its tasks that wait
 }
 
-// fetch waits until the engine has an image, or cannot have it. One that nothing waits for any more
-// is given up.
+// fetch waits until the engine has an image, or cannot get it. A fetch for which no task waits
+// any more is given up.
 func (s *Images) fetch(ctx context.Context, w *ImageWant, source string) error {
 	key := flightKey{source: source, anonymous: w.Login == nil}
 	var login *Login
@@ -70,7 +70,7 @@ func (s *Images) fetch(ctx context.Context, w *ImageWant, source string) error {
 	}
 }
 
-// join takes part in a fetch, and begins it where there is none.
+// join joins a fetch, or begins it.
 func (s *Images) join(key flightKey, login *Login, w *ImageWant) (*flight, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *Images) fly(ctx context.Context, f *flight, login *Login) {
 			return
 		}
 		wait := patience
-		// By each try: a resolver that is out of order may say anything.
+		// Reset by each try: a resolver in trouble may say anything.
 		if unknown = unknown && NoHost(f.err); unknown {
 			f.err, wait = fmt.Errorf("%w: %w", errNoHost, f.err), patienceHost
 		}
@@ -143,14 +143,14 @@ func (s *Images) fly(ctx context.Context, f *flight, login *Login) {
 	}
 }
 
-// fails tells each job that waits why the image is not here yet.
+// fails tells each waiting job why the image is not here yet.
 func (f *flight) fails() {
 	f.steps.fail(fmt.Sprintf("the image %s is not fetched yet, since %v (%s); it is tried again",
 		f.source, ErrRegistry, Words(f.err)))
 	f.say(f.steps.text(f.source))
 }
 
-// about is what the notices of a job's fetch are about.
+// about is the subject of the notices of a job's fetch.
 func (w *ImageWant) about() string { return "the image " + w.Name }
 
 // hears notes that a task of a job waits.
@@ -165,8 +165,8 @@ func (f *flight) hears(w *ImageWant) {
 	t.tasks++
 }
 
-// left notes that a task of a job waits no more: with the last one goes what its job was told, also
-// before this program was started anew.
+// left notes that a task of a job stopped waiting. With the last one the job's notice is removed,
+// even one from before a restart of this program.
 func (f *flight) left(w *ImageWant) {
 	f.saying.Lock()
 	defer f.saying.Unlock()
@@ -178,7 +178,7 @@ func (f *flight) left(w *ImageWant) {
 	t.want.Tell(t.want.about(), "")
 }
 
-// say tells each job that waits how the fetch is now.
+// say tells each waiting job the state of the fetch.
 func (f *flight) say(text string) {
 	f.saying.Lock()
 	defer f.saying.Unlock()
@@ -187,7 +187,7 @@ func (f *flight) say(text string) {
 	}
 }
 
-// end tells each job that waits that the image is here.
+// end tells each waiting job that the image is here.
 func (f *flight) end() {
 	f.saying.Lock()
 	defer f.saying.Unlock()
@@ -209,7 +209,7 @@ func (f *flight) report() {
 	}
 }
 
-// maxLayers bounds what is kept of a fetch.
+// maxLayers bounds the layers of a fetch that are tracked.
 const maxLayers = 1000
 
 // progress is how far a fetch is.
@@ -219,8 +219,8 @@ type progress struct {
 	layers map[string]Step
 	at     time.Time // of the last text, and the bytes that were here then
 	bytes  int64
-	// trouble is why the last try failed, until the next one gets on: it stands in place of how far
-	// the fetch is.
+	// trouble is why the last try failed, until the next one makes progress: it is shown instead
+	// of the progress.
 	trouble string
 }
 
@@ -249,17 +249,17 @@ func (p *progress) fail(trouble string) {
 	p.trouble = trouble
 }
 
-// failed is why the last try failed; "" is that it goes on.
+// failed is why the last try failed; "": it makes progress.
 func (p *progress) failed() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.trouble
 }
 
-// PullProgress is how far the fetching of an image is.
+// PullProgress is how far the fetch of an image is.
 type PullProgress struct {
-	Layers, Here int   // of the image, and those of them that are here
-	Bytes, Total int64 // of the layers that come; Total 0 is not known yet
+	Layers, Here int   // number of layers of the image, and of those that are here
+	Bytes, Total int64 // of the layers that are fetched; Total 0 is not known yet
 	Rate         int64 // bytes a second
 }
 

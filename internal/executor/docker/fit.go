@@ -15,24 +15,24 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// ErrUnfit says that an image cannot be used, whatever the machine: another start would not help.
+// ErrUnfit says that an image cannot be used on any machine: another start would not help.
 var ErrUnfit = errors.New("cannot be used")
 
-// The bounds of what an image may say and have, beyond which it is not used.
+// Bounds on what an image may say and have; beyond them it is not used.
 const (
 	mostVolumes   = 32
 	mostVariables = 1000
-	longestEnv    = 128<<10 - 1 // in bytes, all of them; also of ENTRYPOINT and CMD: Linux takes no longer word
+	longestEnv    = 128<<10 - 1 // in bytes, all together; also of ENTRYPOINT and CMD: Linux allows no longer argument
 	longestFile   = 1 << 20     // of /etc/passwd and /etc/group, in bytes
-	mostSteps     = 512         // that are looked at of paths, in all
+	mostSteps     = 512         // path elements that are looked at, in all
 	mostKnown     = 1000        // images whose check is remembered
 )
 
-// Fits reports why containers of an image cannot be used; nil is that they can. The mounts will be
-// in the folders tops, of which the first may hold nothing else. It looks at a container of that
-// name, which it makes and removes and which never runs: what the engine and process 1 follow there
-// must lead nowhere else. An image is looked at once. The end of ctx ends the wait, also for others
-// that look.
+// Fits reports why containers of an image cannot be used; nil: they can. The mounts will be in
+// the folders tops; the first of them may hold nothing else. What the engine and process 1 follow
+// there must lead nowhere else. Fits looks at a container of the given name, which it makes and
+// removes and which never runs. It looks at an image once. The end of ctx ends the wait, also for
+// other callers.
 func (e *Engine) Fits(ctx context.Context, i *Image, name string, tops ...string) error {
 	leave, err := e.looking.Enter(ctx)
 	if err != nil {
@@ -43,9 +43,9 @@ func (e *Engine) Fits(ctx context.Context, i *Image, name string, tops ...string
 			leave()
 			return
 		}
-		go func() { // the engine may take its time
+		go func() { // the engine may take long
 			defer leave()
-			_ = e.Remove(context.WithoutCancel(ctx), name) // one that stays is in the way of no other look
+			_ = e.Remove(context.WithoutCancel(ctx), name) // if it stays, it hinders no other look
 		}()
 	}()
 	if err, known := e.fit[i.ID]; known {
@@ -65,7 +65,7 @@ func (e *Engine) Fits(ctx context.Context, i *Image, name string, tops ...string
 	return err
 }
 
-// sane is what can be said of an image by its configuration.
+// sane checks what an image's configuration says.
 func (i *Image) sane(places []string) error {
 	size, runs := 0, strings.Join(i.Runs, "")
 	for _, v := range i.Env {
@@ -110,7 +110,7 @@ func Shorten(text string) string {
 	return text
 }
 
-// look makes a container that is only to be looked at, and looks.
+// look makes a container only to look at it, and looks.
 func (e *Engine) look(ctx context.Context, i *Image, name string, places []string) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
@@ -131,7 +131,7 @@ func (e *Engine) look(ctx context.Context, i *Image, name string, places []strin
 	return err
 }
 
-// learnMasked asks what the engine hides by itself from a container of which nothing was said.
+// learnMasked asks what the engine hides by default in a container that does not say.
 func (e *Engine) learnMasked(ctx context.Context, name string) error {
 	r, err := e.c.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
 	if err != nil {
@@ -143,7 +143,7 @@ func (e *Engine) learnMasked(ctx context.Context, name string) error {
 	return nil
 }
 
-// looker walks the paths of a container that does not run, so that nothing of it changes.
+// looker walks the paths of a container that does not run, so that nothing in it changes.
 type looker struct {
 	e           *Engine
 	image, name string
@@ -152,7 +152,7 @@ type looker struct {
 	steps       int
 }
 
-// make makes the container, in the place of one that there is.
+// make makes the container, and replaces an existing one.
 func (l *looker) make(ctx context.Context, mounts []mount.Mount) error {
 	l.seen = map[string]*container.PathStat{}
 	how := client.ContainerCreateOptions{Name: l.name, HostConfig: &container.HostConfig{NetworkMode: "none", Mounts: mounts},
@@ -198,7 +198,7 @@ func (l *looker) all(ctx context.Context, volumes []string) error {
 	}
 	for _, file := range []string{"/etc/passwd", "/etc/group"} {
 		st, err := l.walk(ctx, file, false)
-		if errors.Is(err, errLink) || errdefs.IsInternal(err) { // of links that lead round
+		if errors.Is(err, errLink) || errdefs.IsInternal(err) { // of links that lead in a circle
 			st, err = l.hidden(ctx, file)
 		}
 		if errors.Is(err, errLink) {
@@ -214,7 +214,7 @@ func (l *looker) all(ctx context.Context, volumes []string) error {
 	return nil
 }
 
-// hidden follows a path in a container where empty folders are in the places of the mounts, as the
+// hidden follows a path in a container that has empty folders in the places of the mounts: the
 // image's own files there are hidden later.
 func (l *looker) hidden(ctx context.Context, name string) (*container.PathStat, error) {
 	var mounts []mount.Mount
@@ -225,14 +225,14 @@ func (l *looker) hidden(ctx context.Context, name string) (*container.PathStat, 
 		return nil, err
 	}
 	st, err := l.walk(ctx, name, true)
-	if errdefs.IsInternal(err) { // a loop, or something that no folder can be put over
+	if errdefs.IsInternal(err) { // a loop, or something that no folder can be mounted over
 		return nil, errLink
 	}
 	return st, err
 }
 
-// walk goes along a path element by element; what is missing ends it well, with nil. A link ends it
-// badly, or is followed where it does not lead to a mount.
+// walk follows a path element by element. A missing element ends it without an error and with
+// nil. A link is an error, or, with follow, is followed where it does not lead to a mount.
 func (l *looker) walk(ctx context.Context, name string, follow bool) (st *container.PathStat, err error) {
 	at := "/"
 	for element := range strings.SplitSeq(path.Clean("/" + name)[1:], "/") {
@@ -243,7 +243,7 @@ func (l *looker) walk(ctx context.Context, name string, follow bool) (st *contai
 		if st.Mode&os.ModeSymlink == 0 {
 			continue
 		}
-		if at = st.LinkTarget; !follow || within(at, l.places) { // it is where all links end
+		if at = st.LinkTarget; !follow || within(at, l.places) { // the end of all links
 			return nil, errLink
 		}
 		if st, err = l.stat(ctx, at); err != nil || st == nil {
@@ -253,7 +253,7 @@ func (l *looker) walk(ctx context.Context, name string, follow bool) (st *contai
 	return st, nil
 }
 
-// stat is of one path whose folder has no links; nil is that nothing is there.
+// stat looks at a path whose folder has no links; nil: nothing is there.
 func (l *looker) stat(ctx context.Context, at string) (*container.PathStat, error) {
 	if st, known := l.seen[at]; known {
 		return st, nil

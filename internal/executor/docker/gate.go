@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// Gate lets one at a time through, and the wait before it can be given up. Its zero value is open.
+// Gate is a mutex whose wait can be given up. Its zero value is unlocked.
 type Gate struct {
 	once sync.Once
 	in   chan struct{}
 }
 
-// Enter waits for its turn; leave makes room for the next. The end of ctx is its only error.
+// Enter locks it; leave unlocks it. The end of ctx is its only error.
 func (g *Gate) Enter(ctx context.Context) (leave func(), err error) {
 	g.once.Do(func() { g.in = make(chan struct{}, 1) })
 	if ctx.Err() != nil {

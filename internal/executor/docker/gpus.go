@@ -14,11 +14,11 @@ import (
 var ErrNoGPUs = errors.New("the container engine cannot give NVIDIA GPUs to containers: an administrator installs NVIDIA's container toolkit on this node, " +
 	"or names the device files of the SKU in the cluster file (deviceFiles)")
 
-// cdiKind is what NVIDIA's toolkit calls GPUs in its specifications of devices (CDI).
+// cdiKind is the kind of GPUs in the device specifications (CDI) of NVIDIA's toolkit.
 const cdiKind = "nvidia.com/gpu="
 
-// ByCDI reports whether the engine knows NVIDIA GPUs by specifications of devices. Else they are
-// asked for by its own driver, which runs NVIDIA's hook.
+// ByCDI reports whether the engine knows NVIDIA GPUs by CDI. Else they are requested from its own
+// driver, which runs NVIDIA's hook.
 func (e *Engine) ByCDI(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -34,7 +34,7 @@ func (e *Engine) ByCDI(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// requests are the GPUs that a container gets beside its device files.
+// requests are the GPUs that a container gets besides its device files.
 func (b *Box) requests() []container.DeviceRequest {
 	switch {
 	case len(b.GPUs) == 0:
@@ -49,18 +49,19 @@ func (b *Box) requests() []container.DeviceRequest {
 	return []container.DeviceRequest{{Driver: "cdi", DeviceIDs: names}}
 }
 
-// noGPUs reports that a start failed since the engine has no driver for the GPUs that were asked
-// for. Engines say that in words only.
+// noGPUs reports whether a start failed because the engine has no driver for the requested GPUs.
+// Engines say so in words only.
 func noGPUs(err error) bool {
 	return strings.Contains(err.Error(), "could not select device driver") || strings.Contains(err.Error(), "unresolvable CDI devices")
 }
 
-// errNoPlace says that an image cannot take what a GPU needs inside: the machine's GPUs are well.
+// errNoPlace says that an image cannot take what a GPU needs inside; the machine's GPUs are not
+// to blame.
 var errNoPlace = fmt.Errorf("%w: NVIDIA's container toolkit cannot put the files of the GPUs' driver into it, "+
 	"since its own are in the way or its CUDA needs a newer driver: use another one", ErrUnfit)
 
-// unfitForGPUs reports that a start failed in NVIDIA's hook by what the image has, not by the
-// machine. Hooks say that in words only.
+// unfitForGPUs reports whether a start failed in NVIDIA's hook because of the image, not of the
+// machine. Hooks say so in words only.
 func unfitForGPUs(err error) bool {
 	_, hook, ok := strings.Cut(err.Error(), "nvidia-c") // -container-cli, -ctk or -cdi-hook
 	has := func(text string) bool { return strings.Contains(hook, text) }

@@ -17,10 +17,10 @@ import (
 	"github.com/combsched/comb/internal/base/safefile"
 )
 
-// NotesFile, in a job's folder, says which image each name stood for at the job's first start.
+// NotesFile, in a job's folder, records which image each name stood for at the job's first start.
 const NotesFile = "images.json"
 
-// DefaultWithin is how long one image may take.
+// DefaultWithin is how long the fetch of one image may take.
 const DefaultWithin = 30 * time.Minute
 
 // Images is the images of one machine. It implements executor.Images.
@@ -39,16 +39,15 @@ type Images struct {
 	book     book
 }
 
-// ImageOptions of a store. Zero values stand for what is in brackets.
+// ImageOptions are the options of Images. Zero values stand for what is in brackets.
 type ImageOptions struct {
-	Within time.Duration // how long one image may take [DefaultWithin]
-	Budget int64         // bytes that images may have; what is least recently used is removed beyond [no limit]
-	Lately time.Duration // how long an image stays behind its last use [10 min]
+	Within time.Duration // how long a fetch may take [DefaultWithin]
+	Budget int64         // bytes that images may have; beyond it the least recently used are removed [no limit]
+	Lately time.Duration // how long an image stays after its last use [10 min]
 	Log    *slog.Logger
 }
 
-// OpenImages reads from dir what is known of the machine's images. The store's work ends with the
-// context.
+// OpenImages reads from dir what is known of the machine's images. Its work ends with ctx.
 func OpenImages(ctx context.Context, dir string, engine *Engine, o ImageOptions) (*Images, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -58,48 +57,49 @@ func OpenImages(ctx context.Context, dir string, engine *Engine, o ImageOptions)
 	return s, s.book.open(dir, o.Log)
 }
 
-// ImageWant is a job that needs an image.
+// ImageWant is a job's request for an image.
 type ImageWant struct {
 	Name string // as the job says it
-	Dir  string // the job's folder, where it is noted what the name stands for
+	Dir  string // the job's folder, where NotesFile is
 	VC   string // that the job belongs to
-	// Always is that its first start fetches what the registry has by that name then, though one is
-	// here that Comb fetched. Any other one here stays: it is its administrator's.
+	// Always says that the job's first start fetches what the registry has by that name then,
+	// even if Comb fetched one earlier. An image that Comb did not fetch stays: it is its
+	// administrator's.
 	Always bool
 	Login  *RegistryLogin // nil: none
-	// Tell takes notices for the job's user. What is about something gives way to what is told next
-	// about it, and goes with "".
+	// Tell takes notices for the job's user. A notice replaces the last one with the same about,
+	// and an empty text removes it.
 	Tell func(about, text string)
 }
 
-// RegistryLogin is what a job's registry is asked with.
+// RegistryLogin are the credentials for a job's registry.
 type RegistryLogin struct {
 	Login
-	Secret string // the name of the job's secret with the password; "" is that it stands in the job file
+	Secret string // the name of the job's secret with the password; "": the job file has the password
 }
 
 // ImageFault is why a job cannot have its image, in a sentence that says what to do.
 type ImageFault struct {
 	Say string
-	Job bool // another try would end alike: the job is to be changed
-	// Fetch is that the image did not come: its registry, which a user names, is in trouble, or the
-	// image is too large. The machine is not to blame.
+	Job bool // another try would end the same way: the job must be changed
+	// Fetch says that the image could not be fetched: its registry, which a user names, is in
+	// trouble, or the image is too large. The machine is not to blame.
 	Fetch bool
 }
 
 // Error implements error.
 func (f *ImageFault) Error() string { return f.Say }
 
-// note is what a name stood for when a job started first.
+// note records what a name stood for when a job started first.
 type note struct {
 	ID     string `json:"id"`
-	Digest string `json:"digest,omitempty"` // NAME@sha256:... by which it can be fetched; "" when it was made here
+	Digest string `json:"digest,omitempty"` // NAME@sha256:... by which it can be fetched; "": it was built here
 }
 
-// Get returns what the name stood for when the job's first task asked, so that all its tasks and
-// attempts run the same. Where that is missing it is fetched; where others fetched it with
-// credentials its registry is asked. A Fault says why there is none; another error is the
-// context's, or of the job's folder.
+// Get returns the image that the name stood for when the job's first task asked, so that all its
+// tasks and attempts run the same. A missing image is fetched. If others fetched it with
+// credentials, its registry is asked. An *ImageFault says why there is no image; other errors are
+// those of ctx, or of the job's folder.
 func (s *Images) Get(ctx context.Context, w *ImageWant) (Image, error) {
 	for {
 		before, err := s.noted(w)
@@ -130,8 +130,8 @@ func (s *Images) Get(ctx context.Context, w *ImageWant) (Image, error) {
 // compareWithin is how long a registry may take to say what it has.
 const compareWithin = 30 * time.Second
 
-// moves reports whether what a name stands for changes in its registry without that it was meant
-// so: one without a tag, or with the usual one, of an image that came from there.
+// moves reports whether a registry usually changes what a name stands for: it has no tag, or the
+// tag latest, and the image came from there.
 func moves(name string, image *Image) bool {
 	ref, err := reference.ParseNormalizedNamed(name)
 	if err != nil || !reference.IsNameOnly(ref) && !strings.HasSuffix(ref.String(), ":latest") {
@@ -140,8 +140,7 @@ func moves(name string, image *Image) bool {
 	return slices.ContainsFunc(image.Digests, func(d string) bool { return repository(d) == ref.Name() })
 }
 
-// compare tells a job whose image is the one on this machine when its registry has another one by
-// now.
+// compare tells a job that runs the image on this machine when its registry has a newer one.
 func (s *Images) compare(w *ImageWant, image Image) {
 	ctx, cancel := context.WithTimeout(s.ctx, compareWithin)
 	defer cancel()
@@ -165,20 +164,20 @@ func (s *Images) compare(w *ImageWant, image Image) {
 	}
 }
 
-// Ready has the image here before a task asks for it, where nothing stands against it. What the
-// name stands for is not noted: that is up to the first task.
+// Ready fetches the image before a task asks for it, if nothing prevents that. It does not record
+// what the name stands for: the first task does.
 func (s *Images) Ready(ctx context.Context, w *ImageWant) error {
 	before, err := s.noted(w)
 	if err == nil {
 		early := *w
-		early.Always = false // that is up to the start: this may come each minute
+		early.Always = false // only the start does that: Ready may be called every minute
 		_, _, err = s.find(ctx, &early, before)
 	}
 	return err
 }
 
-// find looks the image up, and fetches it where it is missing, not this VC's yet, or to be fetched
-// anyway.
+// find looks up the image, and fetches it where it is missing, not yet allowed for this VC, or
+// must be fetched in any case.
 func (s *Images) find(ctx context.Context, w *ImageWant, before note) (image Image, fetched bool, err error) {
 	lookup, source := cmp.Or(before.ID, w.Name), cmp.Or(before.Digest, w.Name)
 	image, err = s.engine.Image(ctx, lookup)
@@ -222,10 +221,10 @@ func staysAsIs(name string) string {
 		"by what its registry has", name)
 }
 
-// isID reports whether a name is that of no registry's image, but of one on this machine.
+// isID reports whether a name is an image ID of this machine, and not a name in a registry.
 func isID(name string) bool { return strings.HasPrefix(name, "sha256:") }
 
-// noted reads what the name stood for before.
+// noted reads what the name stood for at the job's first start.
 func (s *Images) noted(w *ImageWant) (note, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,8 +240,8 @@ func readNotes(dir string) (map[string]note, error) {
 	return notes, nil
 }
 
-// note keeps what the name stands for, and that it is used. first is that no task of the job had
-// noted it before; same is false where another one noted another image.
+// note records what the name stands for, and that it is used. first says that no task of the job
+// had recorded it before; same is false where another task recorded another image.
 func (s *Images) note(w *ImageWant, image Image) (first, same bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,8 +260,8 @@ func (s *Images) note(w *ImageWant, image Image) (first, same bool, err error) {
 	return true, true, s.book.used(image.ID)
 }
 
-// digestOf is the name by which a registry gives this very image: of the repository that a name
-// says, else of any.
+// digestOf is the name by which a registry returns this very image: in the repository of a name,
+// else in any.
 func digestOf(image *Image, name string) string {
 	repo := repository(name)
 	for _, d := range image.Digests {
@@ -276,7 +275,7 @@ func digestOf(image *Image, name string) string {
 	return ""
 }
 
-// repository is a name without tag and digest, with its registry; "" is that it is no name.
+// repository is a name without tag and digest, with its registry; "": it is no valid name.
 func repository(name string) string {
 	ref, err := reference.ParseNormalizedNamed(name)
 	if err != nil {
@@ -285,7 +284,7 @@ func repository(name string) string {
 	return ref.Name()
 }
 
-// registryOf is where an image of that name is fetched from; "" is that it is no name.
+// registryOf is the registry of an image's name; "": it is no valid name.
 func registryOf(name string) string {
 	ref, err := reference.ParseNormalizedNamed(name)
 	if err != nil {
@@ -294,7 +293,7 @@ func registryOf(name string) string {
 	return reference.Domain(ref)
 }
 
-// fault makes a sentence of what went wrong, and says whether the job is to be changed.
+// fault describes an error in a sentence, and says whether the job must be changed.
 func (s *Images) fault(w *ImageWant, source string, err error) error {
 	f := &ImageFault{Job: true}
 	words := Words(err)
@@ -326,7 +325,7 @@ func (s *Images) fault(w *ImageWant, source string, err error) error {
 	return f
 }
 
-// ofFetch marks what s.fault made of an error of a fetch.
+// ofFetch marks the result of fault as an error of a fetch.
 func ofFetch(err error) error {
 	var f *ImageFault
 	if errors.As(err, &f) {

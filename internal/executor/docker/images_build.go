@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	mostBuilds  = 2         // at a time
+	mostBuilds  = 2         // at the same time
 	buildWithin = time.Hour // one build
-	buildMemory = 4 << 30   // bytes that a step may have, if nothing else is said
+	buildMemory = 4 << 30   // bytes that a step may have by default
 )
 
 // Build implements executor.Images.
@@ -26,7 +26,7 @@ func (s *Images) Build(ctx context.Context, b *executor.Build, files io.Reader, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, buildWithin)
 	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)() // it ends with the store
+	defer context.AfterFunc(s.ctx, cancel)() // it ends with Images
 	order := Build(*b)
 	if order.Memory == 0 {
 		order.Memory = buildMemory
@@ -46,7 +46,7 @@ func (s *Images) Build(ctx context.Context, b *executor.Build, files io.Reader, 
 	return image.ID, s.built(image.ID)
 }
 
-// built notes when an image was built: it is one that was used lately.
+// built notes that an image was built: it counts as just used.
 func (s *Images) built(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 	"github.com/combsched/comb/internal/executor"
 )
 
-// lately is how long an image stays behind its last use, however large the others are: a task may
-// be about to start with it.
+// lately is how long an image stays after its last use, whatever the budget: a task may be about
+// to start with it.
 const lately = 10 * time.Minute
 
-// label, of a container, names the job that it is of.
+// label is the label of containers that names their job.
 const label = "comb.job"
 
 func seconds(n int64) model.Time {
@@ -54,7 +54,7 @@ func (s *Images) List(ctx context.Context) (executor.ImageList, error) {
 	return out, nil
 }
 
-// image is what is known of one; the lock is held.
+// image is what is known of one image; the lock is held.
 func (s *Images) image(m *Stored, users []map[string]string) executor.Image {
 	i := executor.Image{ID: m.ID, Names: m.Tags, Digests: m.Digests, Size: m.Size, Shared: m.Shared, Created: seconds(m.Created)}
 	l := s.book.Images[m.ID]
@@ -115,7 +115,7 @@ func (s *Images) Fetch(ctx context.Context, name string) (executor.Fetching, err
 		return out, err
 	}
 	got := make(chan error, 1)
-	go func() { // it goes on without the one that asked
+	go func() { // it goes on without its caller
 		<-f.done
 		s.leave(key, f, w)
 		got <- s.keep(w, f.err)
@@ -132,7 +132,7 @@ func (s *Images) Fetch(ctx context.Context, name string) (executor.Fetching, err
 	return out, nil
 }
 
-// keep notes what was fetched for no job.
+// keep records a fetch that was for no job.
 func (s *Images) keep(w *ImageWant, err error) error {
 	if err != nil {
 		return s.fault(w, w.Name, err)
@@ -177,8 +177,8 @@ func (s *Images) Prune(ctx context.Context, keep int64) ([]executor.Image, error
 	}
 }
 
-// forget leaves an image that is gone out of the book: whether a VC may run it is asked again when
-// it comes back.
+// forget removes a deleted image from the book: if it comes back, it is asked again which VC may
+// run it.
 func (s *Images) forget(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +186,7 @@ func (s *Images) forget(id string) error {
 	return s.book.save(true)
 }
 
-// trim keeps to the budget behind a fetch.
+// trim keeps to the budget after a fetch.
 func (s *Images) trim() {
 	if s.budget == 0 {
 		return

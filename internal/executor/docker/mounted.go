@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrOtherMount says that other things are mounted than were meant to be.
+// ErrOtherMount says that the mounts are not those that the server made.
 var ErrOtherMount = errors.New("is not as the server made it")
 
-// longest bounds what is read of the list of mounts, in bytes.
+// longestMounts bounds what is read of the list of mounts, in bytes.
 const longestMounts = 4 << 20
 
-// MountedExactly looks at this process's mounts: below the folder top, which is a small file system
-// of the container's own that cannot be written to, there are those named and no others, each once.
+// MountedExactly checks this process's mounts. top must be a small read-only file system of the
+// container's own, and below it there must be exactly the named mounts, each once.
 func MountedExactly(top string, below []string) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs("/proc", &fs); err != nil || fs.Type != unix.PROC_SUPER_MAGIC {
@@ -39,8 +39,8 @@ func MountedExactly(top string, below []string) error {
 	return exactly(string(text), top, below)
 }
 
-// exactly is of a text as /proc/self/mountinfo. A name with a blank is written otherwise there, so
-// that it is never one that is meant.
+// exactly checks the text of /proc/self/mountinfo. A name with a blank is escaped there, so it
+// never equals an expected one.
 func exactly(mountinfo, top string, below []string) error {
 	seen := map[string]int{}
 	for line := range strings.Lines(mountinfo) {
@@ -70,7 +70,8 @@ func exactly(mountinfo, top string, below []string) error {
 	return nil
 }
 
-// kind is a mount's type of file system: the word behind the dash that ends the optional fields.
+// kind is the type of a mount's file system: the word behind the dash that ends the optional
+// fields.
 func kind(fields []string) string {
 	if i := slices.Index(fields, "-"); i >= 0 && i+1 < len(fields) {
 		return fields[i+1]

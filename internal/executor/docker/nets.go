@@ -14,14 +14,14 @@ import (
 type Networks struct {
 	Engine  *Engine
 	Cluster string // the server's id, in the label and, shortened, in names
-	Label   string // what labels begin with
-	// Lives says whether a job has attempts here, or is getting one.
+	Label   string // prefix of labels
+	// Lives says whether a job has attempts here, or is about to.
 	Lives func(job int64) bool
 	Log   *slog.Logger
 
 	gate  Gate             // no network is removed while one is made
 	asked atomic.Int64     // how often a network was asked for
-	found map[string]int64 // by a network's name, what asked was when it was there; behind the gate
+	found map[string]int64 // by a network's name: asked, at the time when the network was last seen; guarded by gate
 }
 
 const jobLabel = "job"
@@ -33,8 +33,8 @@ func (n *Networks) name(job int64) string {
 	return fmt.Sprintf("comb-%s-%d", n.Cluster, job)
 }
 
-// For is the network of a container of a job that lives; it is made where it is missing. Those that
-// ask while the engine is asked share its answer: a gang has dozens that start at once.
+// For is the network of a container of a live job; it is made where it is missing. Calls that
+// wait for the engine share its answer: a gang has dozens of tasks that start at the same time.
 func (n *Networks) For(ctx context.Context, job int64, alone bool) (string, error) {
 	mine := n.asked.Add(1)
 	leave, err := n.gate.Enter(ctx)
@@ -60,14 +60,14 @@ func (n *Networks) For(ctx context.Context, job int64, alone bool) (string, erro
 	return net.Name, nil
 }
 
-// Containers of a job that is over leave their network a moment later.
+// Containers of a job that is over may take a moment to leave their network.
 const (
 	tries = 20
 	pause = 500 * time.Millisecond
 )
 
-// Leave removes the network of a job that has no attempt any more. What cannot be removed Sweep
-// removes, while the server runs or when it starts again.
+// Leave removes the network of a job that has no attempt left. If that fails, Sweep removes it
+// later, while the server runs or when it starts again.
 func (n *Networks) Leave(ctx context.Context, job int64) {
 	for range tries {
 		select {
@@ -97,7 +97,7 @@ func (n *Networks) drop(ctx context.Context, job int64) error {
 	return n.Engine.Drop(context.Background(), n.name(job))
 }
 
-// Sweep removes the networks of jobs that do not live.
+// Sweep removes the networks of jobs that are not live.
 func (n *Networks) Sweep(ctx context.Context) error {
 	found, err := n.Engine.Networks(ctx, n.Label+"cluster", n.Cluster)
 	if err != nil {

@@ -24,15 +24,15 @@ var ErrNoRange = errors.New("the container engine has no addresses left for one 
 type Network struct {
 	Name   string
 	Labels map[string]string
-	Apart  bool // its containers do not reach each other
+	Apart  bool // its containers cannot reach each other
 }
 
-// reaches is the option of a bridge that says whether its containers reach each other; without it
+// reaches is the option of a bridge that says whether its containers reach each other; by default
 // they do.
 const reaches = "com.docker.network.bridge.enable_icc"
 
-// Ensure makes a network unless there is one of that name. One that is otherwise than it would be
-// made is replaced where it has its labels and no containers, and else refused. Two calls at once
+// Ensure makes a network unless there is one of that name. An existing one that differs is
+// replaced if it has the right labels and no containers, else refused. Two calls at the same time
 // for one name may make two.
 func (e *Engine) Ensure(ctx context.Context, n *Network) error {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
@@ -54,14 +54,14 @@ func (e *Engine) Ensure(ctx context.Context, n *Network) error {
 	switch {
 	case err == nil:
 		return nil
-	case strings.Contains(err.Error(), "address pool"): // engines say it in words only
+	case strings.Contains(err.Error(), "address pool"): // engines say so in words only
 		return ErrNoRange
 	}
 	return fmt.Errorf("make the network %s: %s", n.Name, reason(err))
 }
 
-// differs says in what a network is not as it should be, "" is in nothing, and whether its labels
-// are right.
+// differs says how a network differs from what it should be, "" when it does not, and whether its
+// labels are right.
 func (n *Network) differs(have *network.Network) (why string, own bool) {
 	for _, label := range slices.Sorted(maps.Keys(n.Labels)) {
 		if have.Labels[label] != n.Labels[label] {
@@ -81,8 +81,8 @@ func (n *Network) differs(have *network.Network) (why string, own bool) {
 	return "", true
 }
 
-// Drop removes a network. ErrInUse says that containers are on it; one that is not there is what is
-// wanted.
+// Drop removes a network. ErrInUse says that containers are on it. It is no error when there is
+// none.
 func (e *Engine) Drop(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -99,8 +99,8 @@ func (e *Engine) Drop(ctx context.Context, name string) error {
 	return fmt.Errorf("remove the network %s: %s", name, reason(err))
 }
 
-// freeStale takes off a network what an engine that was killed left on it: ends of containers that
-// are not there any more. It reports whether there were some.
+// freeStale removes from a network the endpoints that a killed engine left: those of containers
+// that do not exist any more. It reports whether there were some.
 func (e *Engine) freeStale(ctx context.Context, name string) (found bool) {
 	r, err := e.c.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
 	if err != nil {
@@ -115,7 +115,7 @@ func (e *Engine) freeStale(ctx context.Context, name string) (found bool) {
 	return found
 }
 
-// Networks returns the labels of all networks with a label of that value, by name.
+// Networks returns the labels of all networks that have a label of that value, by name.
 func (e *Engine) Networks(ctx context.Context, label, value string) (map[string]map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -130,7 +130,7 @@ func (e *Engine) Networks(ctx context.Context, label, value string) (map[string]
 	return found, nil
 }
 
-// network is how a container is on its network: there the others find it by its alias.
+// network is a container's place on its network, where others find it by its alias.
 func (b *Box) network() *network.NetworkingConfig {
 	if b.Net == "" || b.Alias == "" {
 		return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// What keeps an engine from fetching an image. An error that is none of them is of the registry,
-// or of the way to it.
+// What keeps an engine from fetching an image. Any other error is the registry's, or of the way
+// to it.
 var (
 	ErrAbsent   = errors.New("is not in its registry")
 	ErrDenied   = errors.New("is refused by its registry")
@@ -27,10 +27,10 @@ var (
 	ErrRegistry = errors.New("its registry cannot be used")
 )
 
-// Login is what a registry is asked with.
+// Login are credentials for a registry.
 type Login struct{ User, Password string }
 
-// header is what engines take; nil is nothing.
+// header encodes credentials for engines; nil gives "".
 func (l *Login) header() (string, error) {
 	if l == nil {
 		return "", nil
@@ -38,7 +38,7 @@ func (l *Login) header() (string, error) {
 	return authconfig.Encode(registry.AuthConfig{Username: l.User, Password: l.Password})
 }
 
-// hide takes what is secret out of a text that a registry may have written.
+// hide removes secrets from a text that a registry may have written.
 func (l *Login) hide(text string) string {
 	if l == nil || l.Password == "" {
 		return text
@@ -46,12 +46,12 @@ func (l *Login) hide(text string) string {
 	return strings.ReplaceAll(text, l.Password, "***")
 }
 
-// Step is what an engine says while it fetches an image.
+// Step is a message of an engine that fetches an image.
 type Step struct {
 	Layer   string
 	State   Layer
-	Current int64 // bytes that are here
-	Total   int64 // bytes that the layer has in the registry; 0 is not known yet
+	Current int64 // bytes that were fetched
+	Total   int64 // bytes of the layer in the registry; 0 is not known yet
 }
 
 // Layer is how far a layer is.
@@ -60,13 +60,13 @@ type Layer int
 // The states of a layer, in their order.
 const (
 	Waits    Layer = iota
-	Loads          // its bytes come
-	Unpacked       // it is here
+	Loads          // its bytes are being fetched
+	Unpacked       // it was fetched
 	Had            // it was here before
 )
 
-// Pull has the engine fetch an image by tag or digest, and tells its steps. It ends with the
-// context. The errors are ErrAbsent, ErrDenied, ErrFull, ErrForeign, ErrNotName and ErrRegistry.
+// Pull makes the engine fetch an image by tag or digest, and tells its steps. It ends with ctx.
+// The errors are ErrAbsent, ErrDenied, ErrFull, ErrForeign, ErrNotName and ErrRegistry.
 func (e *Engine) Pull(ctx context.Context, ref string, login *Login, tell func(Step)) error {
 	if _, err := reference.ParseNormalizedNamed(ref); err != nil {
 		return fmt.Errorf("%q %w", ref, ErrNotName)
@@ -93,7 +93,7 @@ func (e *Engine) Pull(ctx context.Context, ref string, login *Login, tell func(S
 	return ctx.Err()
 }
 
-// step reads one message; false is one that is of no layer.
+// step reads one message; ok is false when it is not about a layer.
 func step(m *jsonstream.Message) (s Step, ok bool) {
 	if m.ID == "" || len(m.ID) > 64 {
 		return s, false
@@ -112,13 +112,13 @@ func step(m *jsonstream.Message) (s Step, ok bool) {
 		s.State = Unpacked
 	case "Already exists":
 		s.State = Had
-	default: // such as "Pulling from NAME", of the tag
+	default: // such as "Pulling from NAME", about the tag
 		return s, false
 	}
 	return s, true
 }
 
-// longestError bounds what is told of an error, in bytes: a registry may have written it.
+// longestError bounds the text of an error, in bytes: a registry may have written it.
 const longestError = 300
 
 // told is an error in one printable line.
@@ -136,7 +136,7 @@ func told(err error) string {
 	return text
 }
 
-// once leaves out what an error has said before: engines wrap errors in others of the same words.
+// once removes repetitions from an error: engines wrap errors in others of the same words.
 func once(text string) string {
 	var said []string
 	for part := range strings.SplitSeq(text, ": ") {
@@ -147,8 +147,7 @@ func once(text string) string {
 	return strings.Join(said, ": ")
 }
 
-// outages are an engine's words for trouble on the way to a registry, or of the resolver of its
-// name.
+// outages are an engine's words for trouble on the way to a registry, or with the resolver.
 func outages() []string {
 	return []string{"server misbehaving", "temporary failure in name resolution", "i/o timeout", "timeout exceeded",
 		"deadline exceeded", "handshake timeout", "connection refused", "connection reset", "network is unreachable", "no route to host"}
@@ -160,15 +159,15 @@ func has(text string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }
 
-// NoHost reports whether an error of Pull says that the name of the registry is not known to the
-// network, and nothing else: a resolver that is out of order is no fault of the name.
+// NoHost reports whether an error of Pull says that the name of the registry does not exist.
+// Trouble with the resolver is not that.
 func NoHost(err error) bool {
 	var f *pullFault
 	return errors.As(err, &f) && f.kind == ErrRegistry && has(f.own, noHost) && !has(f.own, outages()...)
 }
 
-// answers are what a registry's refusals begin with, behind the engine's own words, and what they
-// mean. What follows one is the registry's text, which may say anything.
+// answers are the first words of a registry's refusals, behind the engine's own words, with their
+// meaning. What follows them is the registry's text, which may say anything.
 var answers = map[string]error{
 	"unauthorized": ErrDenied, "denied": ErrDenied,
 	"manifest unknown": ErrAbsent, "manifest_unknown": ErrAbsent, "name unknown": ErrAbsent, "name_unknown": ErrAbsent,
@@ -178,14 +177,15 @@ var answers = map[string]error{
 	"digest invalid": ErrRegistry, "size invalid": ErrRegistry,
 }
 
-// statuses begin the engine's words for an answer that has none of these, with its status behind.
+// statuses begin the engine's words for any other answer; its HTTP status follows.
 var statuses = []string{"received unexpected http status", "unexpected status", "error parsing http "}
 
-// quoted is an address, or what a registry answered, in an engine's words.
+// quoted matches an address, or a registry's answer, in an engine's words.
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// split returns the engine's own words, in small letters and without the image's name, which may
-// hold any word; and what a registry's answer means that is behind them, nil where there is none.
+// split separates the engine's own words from a registry's answer behind them. own is in lower
+// case and without the image's name, which may hold any word. answer is the meaning of the
+// registry's answer, nil where there is none.
 func split(ref, text string) (own string, answer error) {
 	var kept []string
 	parts := strings.Split(unnamed(ref, quoted.ReplaceAllString(strings.ToLower(text), "")), ": ")
@@ -203,7 +203,7 @@ func split(ref, text string) (own string, answer error) {
 
 var httpStatus = regexp.MustCompile(`(?:^|[ :])([1-5][0-9][0-9])(?: |$)`)
 
-// statusIn is what the HTTP status in an engine's words means.
+// statusIn is the meaning of the HTTP status in an engine's words.
 func statusIn(words string) error {
 	if m := httpStatus.FindStringSubmatch(words); m != nil {
 		switch m[1] {
@@ -216,8 +216,8 @@ func statusIn(words string) error {
 	return ErrRegistry
 }
 
-// unnamed takes an image's name out of an engine's words: a whole one wherever it is, and one as
-// users write it, which may be a letter, where engines put it.
+// unnamed removes an image's name from an engine's words: the full name anywhere, and the name as
+// users write it, which may be one letter, only where engines put it.
 func unnamed(ref, words string) string {
 	name, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -233,8 +233,8 @@ func unnamed(ref, words string) string {
 	return words
 }
 
-// pullError says what kept the engine from fetching. Engines give registries' refusals other codes
-// from version to version, and what comes in the stream has none: their words decide.
+// pullError says what kept the engine from fetching. Engines map registries' refusals to other
+// codes from version to version, and errors in the stream have none, so their words decide.
 func pullError(ref, text string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -260,8 +260,8 @@ func pullError(ref, text string, err error) error {
 	return &pullFault{ref: ref, kind: kind, text: text, own: own}
 }
 
-// pullFault keeps an engine's words beside what they mean. own are those of them that no registry
-// said.
+// pullFault keeps an engine's words with their meaning. own are those that did not come from a
+// registry.
 type pullFault struct {
 	ref, text, own string
 	kind           error
@@ -272,8 +272,8 @@ func (f *pullFault) Error() string {
 }
 func (f *pullFault) Unwrap() error { return f.kind }
 
-// Words are the engine's own of an error of Pull or Build, without what Go's packages add about the
-// network; "" where there are none.
+// Words are the engine's own words of an error of Pull or Build, without what Go's packages add
+// about the network; "" where there are none.
 func Words(err error) string {
 	var f *pullFault
 	if !errors.As(err, &f) {
@@ -294,14 +294,14 @@ func plainWords(text string) string {
 	return dialed.ReplaceAllString(text, "$1: ")
 }
 
-// What the packages of Go say of a name that was looked up, and of an address that was dialed.
+// How Go's packages report the lookup of a name, and the dialing of an address.
 var (
 	lookedUp = regexp.MustCompile(`(?:[A-Z][a-z]+ "[^"]*": )?dial \w+: lookup (\S+?)(?: on (\S+?))?: (.+)`)
 	dialed   = regexp.MustCompile(`(?:[A-Z][a-z]+ "[^"]*": )?dial \w+ (\S+): connect: `)
 )
 
 // Newest asks an image's registry, through the engine, which image a name stands for there, and
-// returns its digest. Nothing is fetched. Errors are those of Pull.
+// returns its digest. It fetches nothing. Errors are those of Pull.
 func (e *Engine) Newest(ctx context.Context, ref string, login *Login) (digest string, err error) {
 	if _, err := reference.ParseNormalizedNamed(ref); err != nil {
 		return "", fmt.Errorf("%q %w", ref, ErrNotName)

@@ -12,18 +12,18 @@ import (
 type Stock struct {
 	Images []Stored
 	Bytes  int64  // of all layers, each once
-	Driver string // that stores them
+	Driver string // the storage driver
 }
 
 // Stored is one image. Times are in seconds since 1970.
 type Stored struct {
 	ID            string
 	Tags, Digests []string
-	Size, Shared  int64 // bytes; those that other images have as well
+	Size, Shared  int64 // bytes of its layers; those that other images have as well
 	Created       int64
 }
 
-// Stock asks the engine for its images and what they take of the disk.
+// Stock asks the engine for its images and the disk space that they take.
 func (e *Engine) Stock(ctx context.Context) (Stock, error) {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
@@ -45,7 +45,7 @@ func (e *Engine) Stock(ctx context.Context) (Stock, error) {
 	return s, nil
 }
 
-// named leaves out what engines write for none.
+// named leaves out the engines' placeholders for no name.
 func named(list []string) (out []string) {
 	for _, name := range list {
 		if name != "<none>:<none>" && name != "<none>@<none>" {
@@ -55,7 +55,7 @@ func named(list []string) (out []string) {
 	return out
 }
 
-// Users are the labels of all containers, by the ID of their image.
+// Users returns the labels of all containers, by the ID of their image.
 func (e *Engine) Users(ctx context.Context) (map[string][]map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -100,8 +100,8 @@ func (e *Engine) History(ctx context.Context, ref string) ([]Made, error) {
 	return out, nil
 }
 
-// DropImage removes an image that no container uses, by all its names. One that is gone is what is
-// wanted.
+// DropImage removes an image that no container uses, with all its names. It is no error when
+// there is none.
 func (e *Engine) DropImage(ctx context.Context, s *Stored) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()

@@ -10,22 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// turnPause is between two looks for a turn.
+// turnPause is between two tries for a turn.
 const turnPause = 50 * time.Millisecond
 
-// turns is how many containers are started at once: starts beyond what the processors can do hold
-// each other up, until a gang of dozens has none that is done in time.
+// turns is how many containers may start at the same time. More starts than the processors can
+// handle delay each other, until none of a gang of dozens is done in time.
 func turns() int { return max(2*runtime.NumCPU(), 4) }
 
-// Turn waits until this process may start a container; leave lets the next one. Turns are locks of
-// files in a folder that every process that starts containers names, so that those of one that died
-// are free. False is that stop returned true before. Where the files cannot be made there are no
-// turns.
+// Turn waits until this process may start a container; leave lets the next one start. Turns are
+// file locks in a folder shared by every process that starts containers, so a process that died
+// frees its turn. ok is false when stop returned true before. Where the files cannot be made,
+// every start may go on at once.
 func Turn(folder string, stop func() bool) (leave func(), ok bool) {
 	var files []*os.File
 	leave = func() {
 		for _, f := range files {
-			_ = f.Close() // and with it the lock
+			_ = f.Close() // this releases the lock
 		}
 	}
 	for n := range turns() {

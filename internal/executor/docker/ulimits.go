@@ -20,9 +20,9 @@ type Ulimit struct {
 	Value int64  `json:"value"` // Unlimited is none
 }
 
-// Most is how much of a limit the engine can give: a start beyond its own hard limit fails, unless
-// it has the capability CAP_SYS_RESOURCE. No process gets more open files than the kernel allows.
-// It is Unlimited where that cannot be found out.
+// Most is how much of a limit the engine can give: a start beyond its own hard limit fails,
+// unless it has the capability CAP_SYS_RESOURCE. No process gets more open files than the kernel
+// allows. It is Unlimited where it cannot be found out.
 func (e *Engine) Most(name string) int64 {
 	most := e.most(name)
 	if name == "nofile" {
@@ -46,7 +46,7 @@ func kernelFiles(path string) int64 {
 	return n
 }
 
-// most is what the engine's own limits are.
+// most is the engine's own hard limit.
 func (e *Engine) most(name string) int64 {
 	pid := e.pid()
 	if pid <= 0 {
@@ -63,7 +63,7 @@ func (e *Engine) most(name string) int64 {
 	return hardLimit(string(limits), name)
 }
 
-// pid is the process that listens on the engine's socket; 0 is not known.
+// pid is the process that listens on the engine's socket; 0: unknown.
 func (e *Engine) pid() (pid int32) {
 	c, err := net.Dial("unix", strings.TrimPrefix(e.host, "unix://"))
 	if err != nil {
@@ -82,7 +82,7 @@ func (e *Engine) pid() (pid int32) {
 	return pid
 }
 
-// mayExceed reads of /proc/PID/status whether a process has CAP_SYS_RESOURCE.
+// mayExceed reads from /proc/PID/status whether a process has CAP_SYS_RESOURCE.
 func mayExceed(status string) bool {
 	for line := range strings.Lines(status) {
 		if text, ok := strings.CutPrefix(line, "CapEff:"); ok {
@@ -115,8 +115,9 @@ func Exceeds(value, most int64) bool {
 	return most != Unlimited && (value == Unlimited || value > most)
 }
 
-// LimitOf is the name of the limit that an engine could not give, by its words on a start that
-// failed; "" is that they are on something else. runc has the kernel's number of it, crun the name.
+// LimitOf is the name of the limit that an engine could not give, read from its words on a failed
+// start; "": they are about something else. runc gives the kernel's number of the limit, crun its
+// name.
 func LimitOf(words string) string {
 	words = strings.ToLower(words)
 	for _, l := range []struct {

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Driver is how NVIDIA's driver shows itself on a machine.
+// Driver is how NVIDIA's driver can be seen on a machine.
 type Driver struct {
 	Program string // that lists its GPUs, as nvidia-smi does
 	Dev     string // folder of device files: /dev
-	Proc    string // folder in which the driver says which file is a GPU's: /proc/driver/nvidia
+	Proc    string // folder in which the driver says which file is whose GPU: /proc/driver/nvidia
 }
 
 // Card is a GPU as the driver lists it.
@@ -26,8 +26,8 @@ type Card struct {
 // NVIDIAControl is the device file without which no program reaches the driver.
 const NVIDIAControl = "nvidiactl"
 
-// Cards asks the driver for its GPUs, by index. It is an error where the driver is not there or
-// does not answer.
+// Cards asks the driver for its GPUs, by index. It fails where the driver is missing or does not
+// answer.
 func (d *Driver) Cards(ctx context.Context) (map[int32]Card, error) {
 	if err := d.There(); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (d *Driver) Cards(ctx context.Context) (map[int32]Card, error) {
 	return cards, nil
 }
 
-// There says that the driver is not there, as its device file shows; nil is that it is.
+// There says that the driver's device file is missing; nil: it is there.
 func (d *Driver) There() error {
 	if _, err := os.Stat(filepath.Join(d.Dev, NVIDIAControl)); err != nil {
 		return fmt.Errorf("the driver is not there: /dev/%s is missing", NVIDIAControl)
@@ -68,7 +68,7 @@ func (d *Driver) There() error {
 	return nil
 }
 
-// minor is the number in the name of a GPU's device file. It is the driver's own, and its index
+// minor is the number in the name of a GPU's device file: the driver's own number, or the index
 // where the driver does not say.
 func (d *Driver) minor(bus string, index int64) string {
 	domain, rest, _ := strings.Cut(strings.ToLower(bus), ":")

@@ -1,7 +1,6 @@
-// Package machine knows this machine's devices and storages: which GPUs there are
-// and what they do, whether the devices are there that tasks are promised, and
-// where storages are. It goes by what the machine shows, so that no job can put
-// devices out of use. It must not start or stop anything.
+// Package machine knows this machine's devices and storages: its GPUs and their use, whether the
+// devices of tasks are there, and where storages are. It relies only on what the machine shows,
+// so that no job can put devices out of use. It must not start or stop anything.
 package machine
 
 import (
@@ -22,7 +21,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Leaf is a leaf of a node, with what it is.
+// Leaf is a leaf of a node, with its SKU.
 type Leaf struct {
 	model.LeafHealth
 	SKU cell.SKU
@@ -30,44 +29,44 @@ type Leaf struct {
 
 // GuardOptions say what is looked at.
 type GuardOptions struct {
-	Dir     string        // where it is noted which GPUs there are
+	Dir     string        // where the known GPUs are recorded
 	Boot    string        // the boot id of the machine
 	Dev     string        // folder of device files
 	Program string        // that lists NVIDIA's GPUs
 	Every   time.Duration // between two looks
-	// Leaves are those of the present configuration; nil is that only starts look.
+	// Leaves are those of the present configuration; nil: devices are checked only at starts.
 	Leaves  func() []Leaf
 	HasNode func(cell.NodeName) bool
 	Tell    func(model.LeafHealth)
 	Log     *slog.Logger
 }
 
-// Guard looks at the devices of a machine.
+// Guard checks the devices of a machine.
 type Guard struct {
 	o      GuardOptions
 	driver Driver
 	again  chan struct{} // a start found something missing: look now
 
 	looking chan struct{}  // held while the fields that follow are used
-	at      time.Time      // of the last look; zero is none
-	cards   map[int32]card // a new one with each look
+	at      time.Time      // of the last look; zero: none
+	cards   map[int32]card // replaced by each look
 	err     error
 	known   identities
 
-	anew atomic.Bool // everything is told once more
-	// Of the goroutine that looks now and then. Keys have no reason.
+	anew atomic.Bool // everything is to be told once more
+	// For the goroutine of Run alone. Keys have no reason.
 	failed map[model.LeafHealth]int    // looks in a row that found a leaf's device missing
-	told   map[model.LeafHealth]string // why a leaf is bad, as it was told; "" is that it is good
+	told   map[model.LeafHealth]string // why a leaf was told to be bad; "": it was told to be good
 }
 
-// card is a GPU, and which one its index stood for since the machine was booted.
+// card is a GPU, with the identity that its index has had since the machine was booted.
 type card struct {
 	Card
 	was string
 }
 
-// identities are the GPUs by index since the machine was booted: where one is lost the driver may
-// count the others anew.
+// identities are the GPUs by index since the machine was booted: when a GPU is lost, the driver
+// may number the others anew.
 type identities struct {
 	Boot string           `json:"boot"`
 	UUID map[int32]string `json:"uuid"`
@@ -75,9 +74,10 @@ type identities struct {
 
 const (
 	gpusFile = "gpus"
-	// badAfter looks in a row make a leaf bad: one alone may be a moment's.
+	// badAfter is how many bad looks in a row make a leaf bad: a single one may be a passing
+	// trouble.
 	badAfter  = 2
-	lookAgain = time.Second // behind a look that is the first to find something missing
+	lookAgain = time.Second // after the first look that finds something missing
 )
 
 // NewGuard makes a guard, which has looked at nothing yet.
@@ -91,8 +91,8 @@ func NewGuard(o GuardOptions) *Guard {
 	return g
 }
 
-// HasRealDevices reports whether leaves of a SKU are NVIDIA's GPUs, as the configuration says: not
-// whether any are found.
+// HasRealDevices reports whether leaves of a SKU are NVIDIA's GPUs according to the
+// configuration, whether or not any are found.
 func HasRealDevices(sku *cell.SKU) bool {
 	return sku.Device == cell.NVIDIA && sku.GPU > 0 && !sku.Pretended
 }
@@ -113,7 +113,7 @@ func (g *Guard) Run(ctx context.Context) {
 	}
 }
 
-// look tells which leaves are bad; soon is that one is suspected for the first time.
+// look tells which leaves are bad; soon says that a leaf failed its first look.
 func (g *Guard) look(ctx context.Context) (soon bool) {
 	if g.anew.Swap(false) {
 		clear(g.told)
@@ -152,21 +152,22 @@ func (g *Guard) look(ctx context.Context) (soon bool) {
 	return soon
 }
 
-// Renew looks at all devices, as a new configuration names them, and tells everything again.
+// Renew looks at all devices again, as a new configuration names them, and tells everything
+// again.
 func (g *Guard) Renew() {
 	g.anew.Store(true)
 	g.Soon()
 }
 
-// Soon has the devices looked at now.
+// Soon makes Run look now.
 func (g *Guard) Soon() {
 	select {
 	case g.again <- struct{}{}:
-	default: // it is asked for already
+	default: // a look is due already
 	}
 }
 
-// enter waits for its turn; leave makes room for the next. The end of ctx is its only error.
+// enter locks looking; leave unlocks it. The end of ctx is its only error.
 func (g *Guard) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case g.looking <- struct{}{}:
@@ -176,7 +177,7 @@ func (g *Guard) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// forget has the driver asked anew.
+// forget makes the next look ask the driver anew.
 func (g *Guard) forget(ctx context.Context) {
 	if leave, err := g.enter(ctx); err == nil {
 		g.at = time.Time{}
@@ -184,7 +185,7 @@ func (g *Guard) forget(ctx context.Context) {
 	}
 }
 
-// Missing says which device of a task is not there; "" is that all are.
+// Missing says which device of a task is missing; "": none.
 func (g *Guard) Missing(ctx context.Context, sku cell.SKU, place cell.Task) string {
 	for _, file := range DeviceFiles(sku, place) {
 		if err := g.file(file); err != nil {
@@ -220,14 +221,14 @@ func amountOf(gpus int) string {
 	return fmt.Sprintf("%d GPUs", gpus)
 }
 
-// file says that a device file is not there; nil is that it is.
+// file says that a device file is missing; nil: it is there.
 func (g *Guard) file(path string) error {
 	if below, ok := strings.CutPrefix(path, "/dev/"); ok {
 		path = filepath.Join(g.o.Dev, below)
 	}
 	_, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("no such file or directory") // not the folder that stands for /dev
+		return errors.New("no such file or directory") // not to name the folder that stands for /dev
 	}
 	if err != nil {
 		return errors.Unwrap(err)
@@ -235,7 +236,8 @@ func (g *Guard) file(path string) error {
 	return nil
 }
 
-// ask is what the driver lists, at most one look old. Its device file is looked at each time.
+// ask is what the driver lists, at most one look old. The driver's device file is checked each
+// time.
 func (g *Guard) ask(ctx context.Context) (map[int32]card, error) {
 	if err := g.driver.There(); err != nil {
 		return nil, err
@@ -268,8 +270,8 @@ func (g *Guard) ask(ctx context.Context) (map[int32]card, error) {
 	return g.cards, g.err
 }
 
-// DeviceFiles returns the files of the devices that leaves stand for. In an SKU's file "%d" is each
-// device's index, and "{128}" that index counted from 128.
+// DeviceFiles returns the device files of leaves. In a SKU's file name, "%d" is each device's
+// index, and "{128}" that index counted from 128.
 func DeviceFiles(sku cell.SKU, place cell.Task) []string {
 	var files []string
 	for _, pattern := range sku.Files {
@@ -285,9 +287,9 @@ func DeviceFiles(sku cell.SKU, place cell.Task) []string {
 	return files
 }
 
-// PlacedDevices returns the indices of the devices that leaves stand for, or are
-// parts of, each once. What has no GPU, such as a CPU slot, is one device: its
-// index is the leaf's own.
+// PlacedDevices returns the indices of the devices of leaves, also of leaves that are parts of
+// devices, each once. A leaf without a GPU, such as a CPU slot, is one device with the leaf's own
+// index.
 func PlacedDevices(sku cell.SKU, place cell.Task) []int32 {
 	each := int32(max(sku.GPU, 1))
 	var list []int32

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	sampleTime  = 20 * time.Second // for one answer: a cold driver needs several seconds
+	sampleTime  = 20 * time.Second // for one answer: a driver that was idle needs several seconds
 	sampleRows  = 4096             // of one answer
 	maxDeviceMB = 1 << 30
 )
@@ -26,18 +26,18 @@ type GPU struct {
 	MemoryMB int64 // MiB; 0 when the driver does not say
 }
 
-// Device is what one GPU does at one moment.
+// Device is the use of one GPU at one moment.
 type Device struct {
 	UUID        string
 	Util        int32 // thousandths
-	Used, Total int64 // MiB; Total 0 is not known
+	Used, Total int64 // MiB; Total 0: unknown
 }
 
-// maxOutput bounds what is taken from a program that lists devices.
+// maxOutput bounds the output of a program that lists devices, in bytes.
 const maxOutput = 1 << 20
 
-// ListGPUs returns the devices of this machine; none where there is no such program. One that
-// fails is an error, because its devices would silently be lost.
+// ListGPUs returns the devices of this machine; none where there is no such program. A program
+// that fails is an error, because its devices would silently be lost.
 func ListGPUs(ctx context.Context, program string) ([]GPU, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -52,8 +52,8 @@ func ListGPUs(ctx context.Context, program string) ([]GPU, error) {
 
 func firstText(s string) string { return s[:min(len(s), 200)] }
 
-// limited keeps the first bytes that are written to it. The buffer is no embedded one: it could be
-// filled past Write (ReadFrom).
+// limited keeps the first bytes that are written to it. The buffer is not embedded: then ReadFrom
+// could fill it without Write.
 type limited struct{ b bytes.Buffer }
 
 // Write takes everything and keeps maxOutput of it.
@@ -94,7 +94,7 @@ func parseGPUs(text string) ([]GPU, error) {
 	return gpus, nil
 }
 
-// NVIDIADevices returns what all devices do, by index.
+// NVIDIADevices returns the use of all devices, by index.
 func NVIDIADevices(ctx context.Context, program string) (map[int32]*Device, error) {
 	text, err := ask(ctx, program, "--query-gpu=index,uuid,utilization.gpu,memory.used,memory.total")
 	if err != nil {
@@ -103,7 +103,7 @@ func NVIDIADevices(ctx context.Context, program string) (map[int32]*Device, erro
 	return parseDevices(text)
 }
 
-// Apps returns the processes on all devices; told is false where the driver does not tell.
+// Apps returns the processes on all devices; told is false where the driver does not report them.
 func Apps(ctx context.Context, program string) (apps []App, told bool, err error) {
 	text, err := ask(ctx, program, "--query-compute-apps=gpu_uuid,pid,used_memory")
 	if err != nil {
@@ -130,7 +130,7 @@ func ask(ctx context.Context, program, query string) (string, error) {
 	return out.String(), nil
 }
 
-// rows reads lines of so many fields.
+// rows reads lines with a given number of fields.
 func rows(text string, fields int) ([][]string, error) {
 	r := csv.NewReader(strings.NewReader(text))
 	r.TrimLeadingSpace, r.LazyQuotes, r.FieldsPerRecord = true, true, fields
@@ -150,8 +150,8 @@ func rows(text string, fields int) ([][]string, error) {
 	}
 }
 
-// parseDevices reads "index, uuid, percent, MiB used, MiB in all". A device of which
-// something is not said ("[N/A]") is left out; what cannot be is an error.
+// parseDevices reads "index, uuid, percent, MiB used, MiB in all". A device with an unknown value
+// ("[N/A]") is left out; an impossible value is an error.
 func parseDevices(text string) (map[int32]*Device, error) {
 	list, err := rows(text, 5)
 	if err != nil {
@@ -186,7 +186,7 @@ type App struct {
 	Used int64 // MiB
 }
 
-// parseApps reads "uuid, pid, MiB"; lines that do not say how much are left out.
+// parseApps reads "uuid, pid, MiB"; lines without a size are left out.
 func parseApps(text string) ([]App, error) {
 	list, err := rows(text, 3)
 	if err != nil {

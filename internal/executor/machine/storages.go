@@ -22,22 +22,22 @@ type SeenStorage struct {
 // StorageFinder returns a storage that jobs of a virtual cluster may use now.
 type StorageFinder func(vc cell.VCName, name string) (model.Storage, bool)
 
-// StorageFault is why a storage cannot be used. It says no path of this machine.
+// StorageFault is why a storage cannot be used. It names no path of this machine.
 type StorageFault struct {
 	Say string
-	// User is true where it is about the folder of one user: another node would not help.
+	// User is true where the fault is in the folder of one user: another node would not help.
 	User bool
 }
 
 // Error implements error.
 func (f *StorageFault) Error() string { return f.Say }
 
-// StorageOwner is the user of the machine that has a user's folder.
+// StorageOwner is the user of the machine that owns a user's folder.
 type StorageOwner struct{ UID, GID uint32 }
 
-// StoragesOf finds the folders of a job's storages on this machine. find returns one that its
-// virtual cluster may use now; nil has none. A user's own folder belongs to an owner; nil is that
-// any user of an image writes there.
+// StoragesOf finds the folders of a job's storages on this machine. find returns a storage that
+// the job's virtual cluster may use now. owner owns a user's own folder; nil: any user of an
+// image may write there.
 func StoragesOf(find StorageFinder, job *model.Job, owner *StorageOwner) (list []SeenStorage, err error) {
 	for _, name := range job.Storages {
 		var s model.Storage
@@ -66,8 +66,8 @@ func StoragesInside(list []SeenStorage) []SeenStorage {
 	return inside
 }
 
-// WritableStorages says which storages a process could write although they are read-only: it runs
-// as the server's user. "" is none.
+// WritableStorages names read-only storages that a process could still write, since it runs as
+// the server's user; "": none.
 func WritableStorages(list []SeenStorage) string {
 	var names []string
 	for _, s := range list {
@@ -78,9 +78,9 @@ func WritableStorages(list []SeenStorage) string {
 	return strings.Join(names, ", ")
 }
 
-// StorageFolder is the folder of a storage that a user's tasks see; a user's own is made where it
-// is missing. Its errors, each a Fault, name the storage and no path of this machine: users read
-// them.
+// StorageFolder is the folder of a storage that a user's tasks see; a user's own folder is made
+// where it is missing. Its errors, each a *StorageFault, name the storage and no path of this
+// machine: users read them.
 func StorageFolder(s *model.Storage, user string, owner *StorageOwner) (string, error) {
 	root, err := os.OpenRoot(s.Folder)
 	if err != nil {
@@ -99,10 +99,10 @@ func StorageFolder(s *model.Storage, user string, owner *StorageOwner) (string, 
 	return s.Folder + "/" + user, nil
 }
 
-// StoragesApart refuses storages that hold a file or folder of the platform, or lie in it: jobs
-// would see secrets. Nor may one lie in another, or be the same folder where users have folders of
-// their own: jobs that may use the one would see, and replace, what is in the other. Links are
-// followed, as far as there is something.
+// StoragesApart refuses storages that hold a file or folder of the platform, or lie in one: jobs
+// would see secrets. Where users have folders of their own, no storage may lie in another or be
+// the same folder: jobs that may use one would see and replace what is in the other. Links are
+// followed, as far as the path exists.
 func StoragesApart(list []model.Storage, kept ...string) error {
 	for i, s := range list {
 		folder := leadsTo(s.Folder)
@@ -121,7 +121,7 @@ func StoragesApart(list []model.Storage, kept ...string) error {
 	return nil
 }
 
-// leadsTo is where a path leads, as far as there is something.
+// leadsTo is where a path leads, as far as it exists.
 func leadsTo(path string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -140,14 +140,14 @@ func within(path, folder string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// errLink says that something else stands in the place of a user's folder. It is not followed:
-// it could lead to another user's, or out of the storage.
+// errLink says that something else stands in the place of a user's folder. It is not followed: it
+// could lead to another user's folder, or out of the storage.
 var errLink = errors.New("something else than a folder is there")
 
-// own makes a user's folder, or finds it. With an owner it is that one's alone; else any user of an
-// image may write there, as in the folder of checkpoints: no other user's tasks see it. What was
-// there before keeps its owner and its mode. theirs is true where an error is about that folder
-// alone: this machine lacks nothing.
+// own makes a user's folder, or finds it. With an owner, only the owner may use it. Else any user
+// of an image may write there, as in the folder of checkpoints: other users' tasks do not see it.
+// An existing folder keeps its owner and its mode. theirs is true where an error is about that
+// folder alone: this machine lacks nothing.
 func own(root *os.Root, user string, owner *StorageOwner) (theirs bool, err error) {
 	if err := root.Mkdir(user, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return false, err
@@ -171,7 +171,7 @@ func own(root *os.Root, user string, owner *StorageOwner) (theirs bool, err erro
 	return false, nil
 }
 
-// give is how a folder is given to an owner.
+// give is the command that gives a folder to an owner.
 func (o *StorageOwner) give() string {
 	return fmt.Sprintf("an administrator gives it to that user (chown -R %d:%d)", o.UID, o.GID)
 }
@@ -191,9 +191,8 @@ func (o *StorageOwner) enters(st os.FileInfo) bool {
 	return mode&1 != 0
 }
 
-// begun reports whether a folder is as this process makes it, before it is open: also one that
-// crashed then may have left it so. One that was closed on purpose has something in it, or is
-// another user's.
+// begun reports whether a folder is as this process makes it before it opens it to users: a crash
+// may have left it so. A folder that was closed on purpose is not empty, or is another user's.
 func begun(root *os.Root, st os.FileInfo) bool {
 	by, ok := st.Sys().(*syscall.Stat_t)
 	if !ok || st.Mode().Perm() != 0o700 || int(by.Uid) != os.Geteuid() {
