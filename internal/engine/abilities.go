@@ -9,28 +9,28 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Able is an Executor that can do more than start and stop.
+// Able is an Executor that can do more than start and stop tasks.
 type Able interface {
-	// Abilities are what it can do on leaves, and what keeps it from the others, in words for
-	// whoever runs the server; "" where there is nothing to be done about it.
+	// Abilities returns what the executor can do on leaves, and why it lacks the other abilities,
+	// in words for the server's administrator; "" where nothing can be done about that.
 	Abilities(Leaves) (has []model.Ability, why string)
 }
 
-// Leaves are those of one type, and the nodes that have them.
+// Leaves are the leaves of one type, and the nodes that have them.
 type Leaves struct {
 	SKU   cell.SKU
 	Nodes []cell.NodeName
 }
 
-// CheckAbilities returns an error that names every VC of a configuration whose policy needs what
-// the executor lacks on some of the VC's leaves; nil when there is none. Jobs share nothing but
-// what is guaranteed to their VC, so no other leaves matter.
+// CheckAbilities returns an error that names every VC of a configuration whose policy needs an
+// ability that the executor lacks on some of the VC's leaves; nil when there is none. Only
+// guaranteed leaves matter, since jobs share no others.
 func CheckAbilities(c *model.Config, policies model.Policies, x Executor) error {
 	var errs []error
 	for _, vc := range c.VCs {
 		p, err := policies.Make(vc)
 		if err != nil {
-			continue // whoever reads the configuration says so, with the place
+			continue // the reader of the configuration reports it, with its place
 		}
 		n, ok := p.(model.Needer)
 		if !ok || len(n.Needs()) == 0 {
@@ -43,7 +43,7 @@ func CheckAbilities(c *model.Config, policies model.Policies, x Executor) error 
 	return errors.Join(errs...)
 }
 
-// lacks says what of a policy's needs the executor cannot do on some leaves.
+// lacks says which of a policy's needs the executor cannot meet on some leaves.
 func lacks(vc model.VCConfig, needs []model.Ability, leaves Leaves, x Executor) (errs []error) {
 	var has []model.Ability
 	why := ""
@@ -66,8 +66,8 @@ func lacks(vc model.VCConfig, needs []model.Ability, leaves Leaves, x Executor) 
 	return errs
 }
 
-// leavesOf are the leaves that a VC may be given, by type; one without a name where it is given
-// none.
+// leavesOf returns the leaves that a VC may be given, by type. For a VC that is given none it is
+// one entry without a name.
 func leavesOf(spec *cell.Spec, vc cell.VCName) (list []Leaves) {
 	chains := chainsOf(spec, vc)
 	for i := range spec.Chains {
@@ -90,7 +90,7 @@ func leavesOf(spec *cell.Spec, vc cell.VCName) (list []Leaves) {
 	return list
 }
 
-// chainsOf are the chains of which a VC has cells.
+// chainsOf returns the chains of which a VC has cells.
 func chainsOf(spec *cell.Spec, vc cell.VCName) map[cell.ChainName]bool {
 	chains := map[cell.ChainName]bool{}
 	for i := range spec.VCs {

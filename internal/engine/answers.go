@@ -12,8 +12,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Request is the digest of a request, by which a repeated one is told from another one
-// with the same idempotency key.
+// Request is the digest of a request. It tells a repeated request from another one with the same
+// idempotency key.
 type Request [sha256.Size]byte
 
 // MarshalText gives the digest in hex.
@@ -28,8 +28,8 @@ func (r *Request) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Answered is what is remembered of an accepted command that came with an idempotency
-// key: what the same request is answered again, whatever happened since.
+// Answered records the answer to an accepted command that came with an idempotency key. The same
+// request gets the same answer again, whatever happened since.
 type Answered struct {
 	Meta    model.Meta   `json:"-"`
 	At      model.Time   `json:"at"`
@@ -37,18 +37,19 @@ type Answered struct {
 	Answer  model.Answer `json:"answer"`
 	// Seq is the last event of the batch.
 	Seq uint64 `json:"seq"`
-	// Note is what the edge said along with the answer.
+	// Note is what the command's Input had as its Note.
 	Note []byte `json:"note,omitempty"`
 }
 
-// reply is the answer given once more.
+// reply is the recorded answer as a Reply.
 func (a *Answered) reply() Reply {
 	r := Reply{Answer: a.Answer, Seq: a.Seq, Note: a.Note}
 	r.Answer.Repeated = true
 	return r
 }
 
-// Again returns the answer for a repeated request; a refusal if the key came with another one.
+// Again returns the answer for a repeated request; a refusal if the key came with another
+// request.
 func (a *Answered) Again(of Request) Reply {
 	if a.Request != of {
 		return Reply{Refusal: &model.Refusal{Kind: model.Conflict, Message: fmt.Sprintf(
@@ -57,15 +58,16 @@ func (a *Answered) Again(of Request) Reply {
 	return a.reply()
 }
 
-// Answers is a Journal that remembers the Answered of its batches. Without it a key means
-// nothing beyond its round.
+// Answers is a Journal that remembers the Answered of its batches. Without it, a key only has an
+// effect within its round.
 type Answers interface {
-	// Recall returns what the first command with that subject and key was answered; nil if
-	// none is remembered. Any goroutine may call it.
+	// Recall returns the answer to the first command with that subject and key; nil if none is
+	// remembered. Any goroutine may call it.
 	Recall(ctx context.Context, m model.Meta) (*Answered, error)
 }
 
-// requestOf is the digest of an input: its edge's, or else that of the command itself.
+// requestOf is the digest of an input: the input's own Request, or else computed from its
+// command.
 func requestOf(in *Input) (Request, error) {
 	if in.Request != (Request{}) {
 		return in.Request, nil
@@ -74,13 +76,14 @@ func requestOf(in *Input) (Request, error) {
 	if err != nil {
 		return Request{}, fmt.Errorf("cannot tell the command from others: %w", err)
 	}
-	// The digest is kept for as long as the answer: whatever package has commands, it is one text.
+	// The digest outlives program versions, as long as the answer: so it must not depend on the
+	// package of a command.
 	kind := fmt.Sprintf("%T", in.Command)
 	return sha256.Sum256(fmt.Append(text, "sched", kind[strings.LastIndexByte(kind, '.'):])), nil
 }
 
-// recall looks for the first answer to a command with a key, in this round and in the
-// journal; false if the command is new.
+// recall looks for an earlier answer to a command with a key, in this round and in the journal;
+// false if the command is new.
 func (e *Engine) recall(t *tentative, in *Input) (Reply, bool) {
 	m := model.MetaOf(in.Command)
 	if m.Key == "" {
@@ -92,7 +95,7 @@ func (e *Engine) recall(t *tentative, in *Input) (Reply, bool) {
 	}
 	first := t.answered(m)
 	if journal, ok := e.o.Journal.(Answers); ok && first == nil {
-		// Its answer is as durable as the journal: what cannot be looked up is not done again.
+		// If an answer cannot be looked up, the command is not executed: it may have been before.
 		if first, err = journal.Recall(context.Background(), m); err != nil {
 			return Reply{Err: fmt.Errorf("cannot look up idempotency key %q: %w", m.Key, err)}, true
 		}
@@ -103,7 +106,7 @@ func (e *Engine) recall(t *tentative, in *Input) (Reply, bool) {
 	return first.Again(request), true
 }
 
-// answered returns what this round remembers of a key.
+// answered returns the answer of this round to a key; nil if there is none.
 func (t *tentative) answered(m model.Meta) *Answered {
 	i, ok := t.keys[m]
 	if !ok {
@@ -112,7 +115,7 @@ func (t *tentative) answered(m model.Meta) *Answered {
 	return &t.batch.Answers[i]
 }
 
-// remember adds an accepted command to what the batch remembers.
+// remember adds the answer to an accepted command to the batch.
 func (t *tentative) remember(now model.Time, in *Input, a model.Answer) error {
 	m := model.MetaOf(in.Command)
 	if m.Key == "" {
@@ -130,8 +133,8 @@ func (t *tentative) remember(now model.Time, in *Input, a model.Answer) error {
 	return nil
 }
 
-// complete adds to the answers what is known at the end of a round: its last event, what
-// configurations did, and the policies that failed as soon as one brought them.
+// complete adds to the answers what is known only at the end of a round: its last event, the
+// effects of configurations, and policies that failed as soon as a configuration brought them.
 func (t *tentative) complete(core *core.State, in []Input) {
 	var failed []string
 	for _, r := range t.batch.Records {

@@ -6,17 +6,17 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// ErrTooMany says that there are as many of something as there may be.
+// ErrTooMany says that a limit on the number of something is reached.
 var ErrTooMany = errors.New("there are too many")
 
-// Removed says that what an ended job left on the disk was removed: when, and by which rule.
+// Removed says that the files of an ended job were removed: when, and by which rule.
 type Removed struct {
 	Job  model.JobID
 	At   model.Time
 	Rule string // in words, such as "kept 30d"
 }
 
-// ConfigEnd says until when a version of the cluster file is in force, and which version is then.
+// ConfigEnd says until when a version of the cluster file is in force, and which version follows.
 type ConfigEnd struct {
 	Version int64      `json:"version"`
 	Back    int64      `json:"back"`
@@ -29,10 +29,10 @@ type ConfigVersion struct {
 	Time     model.Time
 	Author   string
 	Reason   string
-	Tag      string // of the configuration that was made of it; "" while it is being applied
-	Restored int64  // the version whose file it brings back; 0: none
-	Bytes    int    // of the file; 0: it was not made of one that is kept
+	Tag      string // of the configuration that was made from it; "" while it is being applied
+	Restored int64  // the earlier version whose file it restores; 0: none
+	Bytes    int    // size of the file; 0: its file is not known
 
-	Until model.Time // when the server goes back to the version Back by itself, as long as this one is the latest; 0: never
+	Until model.Time // when the server goes back to version Back by itself, if this one is still the latest; 0: never
 	Back  int64
 }

@@ -17,19 +17,18 @@ const (
 	maxSleep = time.Minute
 )
 
-// Live is the Inputs of a real server: commands and facts from any goroutine,
-// wall time from the given clock. Commands are bounded and refused when the
-// queue is full; facts are never refused or dropped.
+// Live is the Inputs of a real server: commands and facts from any goroutine, wall time from the
+// given clock. Commands are refused when the queue is full; facts are never refused or dropped.
 type Live struct {
 	now  func() model.Time
 	more chan struct{} // holds one token when the queue may have grown
 
 	mu       sync.Mutex
-	floor    model.Time // the latest time that was given out,
-	floorAt  time.Time  // and when that was, on the clock that nobody sets
+	floor    model.Time // the latest time that was returned
+	floorAt  time.Time  // when that was, by the monotonic clock
 	queue    []Input
-	commands int   // in queue
-	closed   error // set when no more is taken
+	commands int   // their number in queue
+	closed   error // set when nothing more is taken
 }
 
 // NewLive returns an empty Live. now gives the wall time.
@@ -37,14 +36,14 @@ func NewLive(now func() model.Time) *Live {
 	return &Live{now: now, more: make(chan struct{}, 1)}
 }
 
-// Do hands a command in and waits for its durable outcome. A full queue refuses
-// with kind Busy at once. When ctx ends first, the command's fate is unknown to
-// the caller, who may repeat it with the same idempotency key.
+// Do submits a command and waits for its durable outcome. A full queue refuses it with kind Busy
+// at once. When ctx ends first, the caller does not know the command's fate, and may repeat it
+// with the same idempotency key.
 func (l *Live) Do(ctx context.Context, c model.Command, secrets map[string]string) Reply {
 	return l.Give(ctx, Input{Command: c, Secrets: secrets})
 }
 
-// Give is Do for an input with more in it than a command; its Reply is set here.
+// Give is Do for a whole Input; it sets the Input's Reply.
 func (l *Live) Give(ctx context.Context, in Input) Reply {
 	answer := make(chan Reply, 1)
 	in.Reply = func(r Reply) { answer <- r }
@@ -74,8 +73,8 @@ func (l *Live) enqueueCommand(in Input) (Reply, bool) {
 	return Reply{}, true
 }
 
-// Tell hands a fact in. It never waits. A fact that comes when the loop has
-// ended is not kept: the executor tells it again after the restart.
+// Tell submits a fact. It never waits. A fact that comes after the loop has ended is not kept:
+// the executor tells it again after the restart.
 func (l *Live) Tell(f model.Fact) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,9 +92,8 @@ func (l *Live) push(in Input) {
 	}
 }
 
-// Next implements Inputs. It hands over all that waits, up to one round's
-// size. When ctx is done it takes nothing new, hands over what waits, and then
-// returns the error of ctx.
+// Next implements Inputs. It returns all that waits, up to the size of one round. When ctx is
+// done it accepts nothing new, returns what waits, and then the error of ctx.
 func (l *Live) Next(ctx context.Context, wake model.Time) (model.Time, []Input, error) {
 	for {
 		if ctx.Err() != nil {
@@ -114,9 +112,9 @@ func (l *Live) Next(ctx context.Context, wake model.Time) (model.Time, []Input, 
 	}
 }
 
-// NotBefore says that the world's time was t already. The engine calls it with
-// the time of the last event: after a wall clock was set back, time goes on from
-// there at its usual speed, so that no limit and no back-off waits for hours.
+// NotBefore says that time t was reached already. The engine calls it with the time of the last
+// event. So after a wall clock was set back, time goes on from there at its usual speed, and no
+// limit or back-off waits for hours.
 func (l *Live) NotBefore(t model.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,8 +123,7 @@ func (l *Live) NotBefore(t model.Time) {
 	}
 }
 
-// time is the wall's time, or what has passed since the latest time given out
-// when that is later.
+// time is the wall time, but no earlier than the latest returned time plus what has passed since.
 func (l *Live) time() model.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +137,7 @@ func (l *Live) time() model.Time {
 	return wall
 }
 
-// sleep waits for an input, for wake, or for ctx, whatever comes first.
+// sleep waits for an input, for wake or for ctx, whichever comes first.
 func (l *Live) sleep(ctx context.Context, wake, now model.Time) {
 	delay := maxSleep
 	if wake != 0 {
@@ -171,7 +168,7 @@ func (l *Live) take() []Input {
 		}
 	}
 	if len(l.queue) == 0 {
-		l.queue = nil // lets the array go
+		l.queue = nil // so that the array can be freed
 	}
 	return in
 }
@@ -184,8 +181,8 @@ func (l *Live) refuseNew(why error) {
 	}
 }
 
-// Close ends Live: commands that wait, and all that come later, are answered
-// with err (nil: ErrClosed). The engine calls it when its loop ends.
+// Close ends Live: waiting and later commands are answered with err (nil: ErrClosed). The engine
+// calls it when its loop ends.
 func (l *Live) Close(err error) {
 	if err == nil {
 		err = ErrClosed

@@ -8,9 +8,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Memory is a Journal that keeps everything in memory: for simulations and
-// scripts, where the history matters but no crash of the process is survived.
-// It keeps the whole log beside its snapshots.
+// Memory is a Journal in memory, for simulations and scripts: the history is needed, but need not
+// survive a crash of the process. It keeps the whole log as well as its snapshots.
 type Memory struct {
 	mu        sync.Mutex
 	records   []model.Record
@@ -22,7 +21,7 @@ type Memory struct {
 	fault     func(Batch) error
 }
 
-// Kept is a snapshot as it was kept: the canonical state as of event Seq.
+// Kept is a kept snapshot: the canonical state as of event Seq.
 type Kept struct {
 	Seq   uint64
 	State []byte
@@ -33,8 +32,8 @@ func NewMemory() *Memory {
 	return &Memory{secrets: map[model.JobID]map[string]string{}, answers: map[model.Meta]Answered{}}
 }
 
-// Fail makes every later Append ask f first and fail with its error, keeping
-// nothing of the batch: a simulated disk. nil ends it.
+// Fail makes every later Append call f first and fail with its error, keeping nothing of the
+// batch, as a failing disk would. nil ends that.
 func (m *Memory) Fail(f func(Batch) error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,24 +14,23 @@ import (
 )
 
 const (
-	// replicaLag bounds the batches the replica may be behind before the loop
-	// waits for it.
+	// replicaLag bounds how many batches the replica may be behind before the loop waits for it.
 	replicaLag = 1024
-	// recentEvents is how many events their readers find in memory, at least, and at most
-	// twice as many; older ones are read from the journal.
+	// recentEvents is how many of the newest events are in memory for readers: at least that
+	// many, and at most twice as many. Older ones are read from the journal.
 	recentEvents = 2048
 )
 
-// Replica is a second fold of the same batches, for reads: lists, explanations
-// and dry runs never run in the loop.
+// Replica is a second copy of the state, made from the same batches, for reads: lists,
+// explanations and dry runs never run in the loop.
 type Replica struct {
 	journal  Journal
 	in       chan message
-	finished chan struct{} // closed when the last batch is folded in
+	finished chan struct{} // closed when the last batch is applied
 	once     sync.Once
-	fed      atomic.Uint64 // the last event on its way here: nothing later was acknowledged
+	fed      atomic.Uint64 // the last event that was sent here: nothing later was acknowledged
 
-	turn    chan struct{} // holds a token while the fields below are in use
+	turn    chan struct{} // holds a token while the fields below are used
 	state   *core.State
 	broken  error
 	recent  []model.Record // the newest events, contiguous, ending at state.Seq
@@ -41,8 +40,8 @@ type Replica struct {
 // message is one durable batch on its way to the replica.
 type message struct {
 	records []model.Record
-	// then, when set, gets a copy of the replica as of the batch, and may return
-	// a state that replaces it.
+	// then, when set, gets a copy of the replica as of the batch, and may return a state to
+	// replace it.
 	then func(replica *core.State) *core.State
 }
 
@@ -53,7 +52,7 @@ func newReplica(s *core.State, j Journal) *Replica {
 	return r
 }
 
-// run folds batches until finish is called.
+// run applies batches until finish is called.
 func (r *Replica) run() {
 	defer close(r.finished)
 	for m := range r.in {
@@ -61,13 +60,13 @@ func (r *Replica) run() {
 	}
 }
 
-// feed hands a durable batch over, before anybody is told of it.
+// feed sends a durable batch, before it is acknowledged.
 func (r *Replica) feed(m message) {
 	r.fed.Store(m.records[len(m.records)-1].Seq)
 	r.in <- m
 }
 
-// lock waits for its turn, as long as ctx lasts; unlock ends it.
+// lock waits for the token, as long as ctx lasts; unlock returns it.
 func (r *Replica) lock(ctx context.Context) error {
 	select {
 	case r.turn <- struct{}{}:
@@ -79,17 +78,17 @@ func (r *Replica) lock(ctx context.Context) error {
 
 func (r *Replica) unlock() { <-r.turn }
 
-// Acknowledged is the last event that anybody may have been told of.
+// Acknowledged is the last event that may have been acknowledged.
 func (r *Replica) Acknowledged() uint64 { return r.fed.Load() }
 
-// finish ends the replica after what it was fed; reads go on working.
+// finish ends the replica after the batches that were fed; reads still work.
 func (r *Replica) finish() {
 	r.once.Do(func() { close(r.in) })
 	<-r.finished
 }
 
 func (r *Replica) fold(m message) {
-	_ = r.lock(context.Background()) // which never ends
+	_ = r.lock(context.Background()) // this context never ends
 	defer r.unlock()
 	if r.broken != nil {
 		return
@@ -100,7 +99,7 @@ func (r *Replica) fold(m message) {
 			break
 		}
 	}
-	r.state.DropEnded() // the loop has passed them on
+	r.state.DropEnded() // the loop has passed them on already
 	r.remember(m.records)
 	if m.then != nil && r.broken == nil {
 		if s := m.then(r.state.Clone()); s != nil {
@@ -119,9 +118,8 @@ func (r *Replica) remember(records []model.Record) {
 	}
 }
 
-// cloneAt returns a copy of the replica's state as of event seq, which it waits
-// for; nil if the replica is broken. Only the loop may call it: seq is the last
-// event that it fed.
+// cloneAt waits until the replica has event seq, and returns a copy of its state; nil if the
+// replica is broken. Only the loop may call it: seq is the last event that it fed.
 func (r *Replica) cloneAt(seq uint64) *core.State {
 	var s *core.State
 	err := r.Read(context.Background(), seq, func(state *core.State) {
@@ -135,9 +133,9 @@ func (r *Replica) cloneAt(seq uint64) *core.State {
 	return s
 }
 
-// Read waits until the replica has applied event seq and all that was acknowledged
-// before the call, then calls f with the state, which f must neither change nor keep.
-// Reads run one at a time. When ctx ends first it returns ctx's error.
+// Read waits until the replica has applied event seq and all that was acknowledged before the
+// call. Then it calls f with the state, which f must neither change nor keep. Reads run one at a
+// time. When ctx ends first it returns ctx's error.
 func (r *Replica) Read(ctx context.Context, seq uint64, f func(*core.State)) error {
 	seq = max(seq, r.Acknowledged())
 	for {
@@ -158,7 +156,7 @@ func (r *Replica) Read(ctx context.Context, seq uint64, f func(*core.State)) err
 	}
 }
 
-// try calls f if the state is at seq; else it returns what to wait for.
+// try calls f if the state has reached seq; else it returns what to wait for.
 func (r *Replica) try(ctx context.Context, seq uint64, f func(*core.State)) (<-chan struct{}, error) {
 	if err := r.lock(ctx); err != nil {
 		return nil, err
@@ -174,19 +172,19 @@ func (r *Replica) try(ctx context.Context, seq uint64, f func(*core.State)) (<-c
 	return nil, nil
 }
 
-// Tail is what the replica holds of the events behind a place.
+// Tail is what the replica has of the events after a position.
 type Tail struct {
-	// Records are the next events: a copy, since an array of recent ones must not live as
-	// long as somebody reads slowly. They are none where Older is true, or nothing came yet.
+	// Records are the next events, copied so that a slow reader does not keep the array of recent
+	// ones alive. There are none where Older is true, or nothing came yet.
 	Records []model.Record
-	End     uint64 // the last event that the replica has folded
+	End     uint64 // the last event that the replica has applied
 	Older   bool   // the next event is only in the journal
-	// Changed is closed when the replica moves on, Ended when it never will again.
+	// Changed is closed when the replica advances, Ended when it never will again.
 	Changed, Ended <-chan struct{}
 }
 
-// Tail returns at most limit of the events after seq. An event in it is in the replica
-// already. ErrAhead says that seq does not exist yet: its reader must read everything anew.
+// Tail returns at most limit of the events after seq. The replica has applied them already.
+// ErrAhead says that seq does not exist yet: its reader must read everything anew.
 func (r *Replica) Tail(ctx context.Context, seq uint64, limit int) (Tail, error) {
 	if err := r.lock(ctx); err != nil {
 		return Tail{}, err
@@ -209,8 +207,8 @@ func (r *Replica) Tail(ctx context.Context, seq uint64, limit int) (Tail, error)
 	return t, nil
 }
 
-// snapshotter compares the core with the replica and saves snapshots, beside
-// the loop and one at a time.
+// snapshotter compares the core with the replica and saves snapshots, concurrently with the loop
+// and one at a time.
 type snapshotter struct {
 	journal  Journal
 	log      *slog.Logger
@@ -219,15 +217,15 @@ type snapshotter struct {
 	running  sync.WaitGroup
 }
 
-// start takes copies of the core and of the replica as of the same event. Equal,
-// they are saved. Else the core's, whose decisions are durable, replaces the
-// replica: it returns it.
+// start takes copies of the core and of the replica as of the same event. If they are equal, they
+// are saved. Else it returns the core's copy to replace the replica, since the core's decisions
+// are durable.
 func (s *snapshotter) start(core, replica *core.State) *core.State {
 	if s.diverged.Load() {
 		return core
 	}
 	if !s.busy.CompareAndSwap(false, true) {
-		return nil // the one before is still being written
+		return nil // the previous one is still being written
 	}
 	s.running.Go(func() {
 		defer s.busy.Store(false)

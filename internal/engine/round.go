@@ -22,14 +22,14 @@ type tentative struct {
 	keys    map[model.Meta]int // index in batch.Answers
 }
 
-// roundMemory is what a round uses that the one before used, too.
+// roundMemory is memory that each round reuses.
 type roundMemory struct {
-	records []model.Record // of an engine alone: nobody keeps them
+	records []model.Record // only of an engine with Options.Alone: then nothing else keeps them
 	replies []Reply
 	actions []model.Action
 }
 
-// begin lays out a round of n inputs.
+// begin prepares a round of n inputs.
 func (e *Engine) begin(n int) (t tentative) {
 	m := &e.mem
 	clear(m.actions)
@@ -42,7 +42,7 @@ func (e *Engine) begin(n int) (t tentative) {
 	return t
 }
 
-// keep remembers the memory that a round took.
+// keep saves a round's memory for the next.
 func (e *Engine) keep(t *tentative) {
 	e.mem.actions = t.actions
 	if e.o.Alone {
@@ -50,24 +50,24 @@ func (e *Engine) keep(t *tentative) {
 	}
 }
 
-// Blamer is what a panic value implements that knows the job it broke on.
-// State.Decide and State.Actions wrap their panics in one where they can tell. Where a
-// policy's code panicked State.Failing knows its VC.
+// Blamer is a panic value that knows the job at which the panic happened. State.Decide and
+// State.Actions wrap their panics in one where they can tell. If a policy's code panicked,
+// State.Failing knows its VC.
 type Blamer interface {
 	BlamedJob() model.JobID
 }
 
-// fault is a bug of ours that showed as a panic while a round was built.
+// fault is a bug of Comb that showed as a panic while a round was built.
 type fault struct {
-	at    int         // the input it broke on; -1: Decide
+	at    int         // the input at which it happened; -1: Decide
 	job   model.JobID // 0 if it cannot be told
 	value any
-	stack string // hash
-	// policy is whose code panicked, where it was a policy's.
+	stack string // its hash
+	// policy is the policy whose code panicked; nil: no policy's.
 	policy *model.PolicyFailed
 }
 
-// isPolicy reports whether that policy of that VC panicked, wherever.
+// isPolicy reports whether that policy of that VC panicked, at any input.
 func (f *fault) isPolicy(p model.PolicyFailed) bool {
 	return p.VC == f.policy.VC && p.Policy == f.policy.Policy
 }
@@ -76,8 +76,8 @@ func (f *fault) Error() string {
 	return fmt.Sprintf("internal error (stack %s): %v", f.stack, f.value)
 }
 
-// build checks and applies all inputs in order, decides once, and collects what
-// must happen when all of it is durable.
+// build checks and applies all inputs in order, decides once, and collects what must happen when
+// all of it is durable.
 func (e *Engine) build(now model.Time, in []Input) (t tentative, f *fault) {
 	at := 0
 	defer func() {
@@ -109,8 +109,8 @@ func (e *Engine) build(now model.Time, in []Input) (t tentative, f *fault) {
 	return t, nil
 }
 
-// decide takes the decisions of a round. After a configuration that is all that follows at once, so
-// that the answer can tell it.
+// decide takes the decisions of a round. After a configuration it takes all that follow at once,
+// so that the answer can report their effects.
 func (e *Engine) decide(now model.Time, in []Input) []model.Record {
 	for i := range in {
 		if _, ok := in[i].Command.(model.Reconfigure); ok {
@@ -123,15 +123,15 @@ func (e *Engine) decide(now model.Time, in []Input) []model.Record {
 // count notes the steps of one check or decision.
 func (e *Engine) count(before int64) { e.heaviest = max(e.heaviest, e.core.Steps()-before) }
 
-// Heaviest returns the most steps that one check or decision took since it was asked last. Only who
-// holds up the loop may ask.
+// Heaviest returns the most steps of one check or decision since it was last called. It may be
+// called only while the loop does not run.
 func (e *Engine) Heaviest() int64 {
 	n := e.heaviest
 	e.heaviest = 0
 	return n
 }
 
-// take checks and applies one input. Commands of one round see each other.
+// take checks and applies one input. Later commands of a round see the effects of earlier ones.
 func (e *Engine) take(t *tentative, now model.Time, at int, in *Input, full error) {
 	if in.Fact != nil {
 		e.apply(t, now, e.core.Accept(in.Fact))
@@ -166,7 +166,7 @@ func (e *Engine) take(t *tentative, now model.Time, at int, in *Input, full erro
 	}
 }
 
-// audit adds what is to be said of an accepted command, which changes something or does not.
+// audit adds the audit line of an accepted command. changes says whether the command has events.
 func (t *tentative) audit(now model.Time, line *Audit, changes bool) {
 	if line == nil || line.Changes && !changes {
 		return
@@ -176,8 +176,8 @@ func (t *tentative) audit(now model.Time, line *Audit, changes bool) {
 	t.batch.Audit = append(t.batch.Audit, said)
 }
 
-// replace lets the fallback serve those whose policies cannot be made, and those whose policies
-// broke this round before, as soon as an input gave them these policies.
+// replace puts the fallback policy in place of policies that cannot be made, and of those that
+// failed before in this round, as soon as an input has brought them.
 func (e *Engine) replace(t *tentative, now model.Time) {
 	for _, p := range e.core.Unmade() {
 		e.apply(t, now, []model.Event{p})
@@ -189,7 +189,7 @@ func (e *Engine) replace(t *tentative, now model.Time) {
 	}
 }
 
-// apply stamps events, folds them in, and adds them to the batch.
+// apply numbers and dates events, applies them, and adds them to the batch.
 func (e *Engine) apply(t *tentative, now model.Time, events []model.Event) {
 	for _, event := range events {
 		r := model.Record{Seq: e.core.Seq() + 1, Time: now, Event: event}
@@ -198,7 +198,7 @@ func (e *Engine) apply(t *tentative, now model.Time, events []model.Event) {
 	}
 }
 
-// room asks the journal for room when there is a submission among the inputs.
+// room asks the journal for room if there is a submission among the inputs.
 func (e *Engine) room(in []Input) error {
 	roomy, ok := e.o.Journal.(Roomy)
 	if !ok {
@@ -230,12 +230,11 @@ func refuseSubmits(in []Input, full error) []Input {
 	return rest
 }
 
-// survive rolls back after a fault and takes out of the round what caused it: the
-// policy it broke in is replaced (behind the input that brought it, if one did), or else
-// the input it broke on is set aside and the job it blames is quarantined, durably, before
-// anything is decided again. It returns the inputs that are left; an error if nothing could
-// be taken out, which ends the loop. Each of these happens only so often to one VC or job,
-// so it ends.
+// survive rolls back after a fault and removes its cause from the round. A policy that failed is
+// replaced, after the input that brought it, if one did. Otherwise the input at which it happened
+// is dropped, and the job that it blames is quarantined, durably, before anything is decided
+// again. It returns the remaining inputs; an error if no cause could be removed, which ends the
+// loop. Each of these can happen to one VC or job only a bounded number of times, so it ends.
 func (e *Engine) survive(ctx context.Context, t *tentative, in []Input, f *fault) ([]Input, error) {
 	e.o.Log.Error("internal error in the core; rolling back", "job", f.job, "error", f)
 	if err := e.refold(ctx); err != nil {
@@ -246,7 +245,7 @@ func (e *Engine) survive(ctx context.Context, t *tentative, in []Input, f *fault
 		return in, e.setRight(ctx, f, *f.policy)
 	}
 	if f.policy != nil && !slices.ContainsFunc(e.failing, f.isPolicy) {
-		// A configuration of this very round brought it: it is replaced in the same batch.
+		// A configuration of this round brought it: it is replaced in the same batch.
 		e.o.Log.Error(f.policy.Words(), "vc", f.policy.VC, "policy", f.policy.Policy, "stack", f.stack)
 		e.failing = append(e.failing, *f.policy)
 		return in, nil
@@ -256,7 +255,7 @@ func (e *Engine) survive(ctx context.Context, t *tentative, in []Input, f *fault
 		rest = e.setAside(in, f.at, f)
 	}
 	if f.job != 0 && f.at < 0 && !e.known(f.job) {
-		// Accepted in this very round: without its submission it never existed.
+		// The job was accepted in this round: without its submission it never existed.
 		for i := range t.replies {
 			if _, submit := in[i].Command.(model.Submit); submit && t.replies[i].Answer.Job == f.job {
 				return e.setAside(in, i, f), nil
@@ -275,8 +274,8 @@ func (e *Engine) survive(ctx context.Context, t *tentative, in []Input, f *fault
 	return rest, f
 }
 
-// setAside drops the input at index i: it is answered with the fault, or, if a
-// fact, logged, and its job's leaves stay held.
+// setAside drops the input at index i: a command is answered with the fault; a fact is logged,
+// and its job's leaves stay held.
 func (e *Engine) setAside(in []Input, i int, f *fault) []Input {
 	if in[i].Fact != nil {
 		e.o.Log.Error("a fact is set aside after an internal error", "fact", fmt.Sprintf("%+v", in[i].Fact), "error", f)
@@ -292,8 +291,8 @@ func (e *Engine) known(id model.JobID) bool {
 	return ok
 }
 
-// setRight journals what lets the decision go on after a fault, that a job is set aside or
-// that a policy is replaced, as a batch of its own.
+// setRight journals, as a batch of its own, the event that lets the decision go on after a fault:
+// a job is quarantined or a policy is replaced.
 func (e *Engine) setRight(ctx context.Context, f *fault, event model.Event) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -310,9 +309,8 @@ func (e *Engine) setRight(ctx context.Context, f *fault, event model.Event) (err
 	return nil
 }
 
-// refold throws memory away and restores the last durable state. A copy of the
-// replica is exactly that once it has caught up; the journal is read only when
-// the replica cannot be trusted.
+// refold discards the state in memory and restores the last durable one: a copy of the replica,
+// once that has caught up, or from the journal if the replica cannot be trusted.
 func (e *Engine) refold(ctx context.Context) error {
 	if e.replica != nil && !e.snapshot.diverged.Load() {
 		if s := e.replica.cloneAt(e.durable); s != nil {
@@ -331,9 +329,9 @@ func (e *Engine) refold(ctx context.Context) error {
 	return nil
 }
 
-// fold reads the state back: the latest snapshot and the records after it. A
-// snapshot that this program cannot read is passed over; the log has it all. It also returns the
-// event of the snapshot that it used, 0 for none.
+// fold restores the state: the latest snapshot and the records after it. A snapshot that this
+// program cannot read is skipped, since the log has everything. from is the event of the snapshot
+// used, 0 for none.
 func fold(ctx context.Context, o *Options) (s *core.State, from uint64, err error) {
 	snapshot, seq, err := o.Journal.Snapshot(ctx)
 	if err != nil {
@@ -359,7 +357,7 @@ func fold(ctx context.Context, o *Options) (s *core.State, from uint64, err erro
 	return s, from, nil
 }
 
-// applyStored folds one record of a journal; one that does not fit is an error.
+// applyStored applies one record of a journal; a record that does not fit is an error.
 func applyStored(s *core.State, r model.Record) (err error) {
 	if want := s.Seq() + 1; r.Seq != want {
 		return fmt.Errorf("event %d is missing: event %d follows", want, r.Seq)
@@ -373,9 +371,8 @@ func applyStored(s *core.State, r model.Record) (err error) {
 	return nil
 }
 
-// newFault makes a fault of a recovered panic; it must be called by the
-// deferred function itself, while the stack still shows where it came from and the core
-// whose code it was.
+// newFault makes a fault of a recovered panic. The deferred function itself must call it, while
+// the stack still shows where the panic came from, and the core whose code ran.
 func (e *Engine) newFault(v any, at int, in []Input) *fault {
 	f := &fault{at: at, value: v, stack: stackHash()}
 	if b, ok := v.(Blamer); ok {
@@ -392,8 +389,8 @@ func (e *Engine) newFault(v any, at int, in []Input) *fault {
 	return f
 }
 
-// stackHash hashes the functions and lines of the stack, so that the same bug
-// has the same hash wherever it shows.
+// stackHash hashes the functions and lines of the stack, so that the same bug always has the same
+// hash.
 func stackHash() string {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])

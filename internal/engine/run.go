@@ -26,18 +26,17 @@ type Options struct {
 	Policies model.Policies
 	// Epoch is the fencing token of this process, one above its predecessor's.
 	Epoch uint64
-	// SnapshotEvery is how many events pass between snapshots; 0 is 50,000. At
-	// the same points the replica is compared with the core.
+	// SnapshotEvery is how many events pass between snapshots; 0 is 50,000. At the same time the
+	// replica is compared with the core.
 	SnapshotEvery uint64
-	// OnBatch, when set, is called by the loop after each durable batch, and must
-	// not keep the loop long.
+	// OnBatch, when set, is called by the loop after each durable batch, and must be quick.
 	OnBatch func(Batch)
-	// Alone leaves out the read replica and with it snapshots: for simulations,
-	// which nobody reads while they run. A bug of ours then ends the loop instead
-	// of putting the job aside. The records of a batch stand in memory that the next
-	// round uses again, so Journal and OnBatch must not keep them, only their events.
+	// Alone leaves out the read replica and with it snapshots: for simulations, which are not
+	// read while they run. A bug of Comb then ends the loop instead of quarantining the job. The
+	// records of a batch are in memory that the next round reuses, so Journal and OnBatch must
+	// not keep them, only their events.
 	Alone bool
-	// DropEnded leaves Batch.Ended empty: for those whom the events tell enough.
+	// DropEnded leaves Batch.Ended empty, for callers that only need the events.
 	DropEnded bool
 	// Log, when set, gets what an operator must know; nil drops it.
 	Log *slog.Logger
@@ -51,22 +50,22 @@ type Engine struct {
 	o       Options
 	core    *core.State
 	durable uint64
-	// checked is durable at the last comparison with the replica, or the event of the snapshot
-	// that the process began with: events are counted over the lives of processes.
+	// checked is the value of durable at the last comparison with the replica, or the event of
+	// the snapshot that the process started from: so the count of events goes on over restarts.
 	checked  uint64
 	replica  *Replica
 	kept     []Input        // facts of rounds whose append failed, to be tried again
-	pause    model.Duration // between retries after a failed append; 0 when all is well
-	last     model.Time     // of the last round
+	pause    model.Duration // before the next retry of a failed append; 0 when all is well
+	last     model.Time     // time of the last round
 	trouble  atomic.Pointer[string]
 	snapshot snapshotter
 	mem      roundMemory
-	failing  []model.PolicyFailed // policies that broke the present round, which brings them
+	failing  []model.PolicyFailed // policies that failed in the present round, which has brought them
 	heaviest int64                // the most steps of one check or decision
-	takenUp  chan struct{}        // closed when the executor knows of all that was live before
+	takenUp  chan struct{}        // closed when the executor was told of all that was live before
 }
 
-// Health says what is wrong with an engine; all zero is well.
+// Health says what is wrong with an engine; the zero value: nothing.
 type Health struct {
 	// Journal is the error of the last append when it failed.
 	Journal string
@@ -101,15 +100,14 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// TakenUp is closed when the executor was told of all that was live before: only then is what it
-// does not know a stray.
+// TakenUp is closed when the executor was told of all that was live before the start. Only then
+// an attempt that it does not know is a stray.
 func (e *Engine) TakenUp() <-chan struct{} { return e.takenUp }
 
-// Replica returns the read replica, nil for an engine alone.
+// Replica returns the read replica, nil for an engine with Options.Alone.
 func (e *Engine) Replica() *Replica { return e.replica }
 
-// Health reports trouble that the loop lives with. It may be called from any
-// goroutine.
+// Health reports trouble that the loop survives. It may be called from any goroutine.
 func (e *Engine) Health() Health {
 	h := Health{Diverged: e.snapshot.diverged.Load()}
 	if t := e.trouble.Load(); t != nil {
@@ -141,7 +139,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	if a, ok := e.o.Executor.(Adopter); ok {
 		a.Adopted(ctx)
 	}
-	// What was begun is finished: a round is never cut off in the middle.
+	// A round that has begun is finished, and never cut off.
 	whole := context.WithoutCancel(ctx)
 	for {
 		wake, err := e.alarm(whole)
@@ -164,7 +162,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	}
 }
 
-// alarm is wake, after what broke it was set right.
+// alarm is wake, after removing the cause of any panic in it.
 func (e *Engine) alarm(ctx context.Context) (model.Time, error) {
 	for {
 		at, f := e.tryWake()
@@ -187,8 +185,8 @@ func (e *Engine) tryWake() (at model.Time, f *fault) {
 	return e.wake(), nil
 }
 
-// wake says when the loop wants to run without an input. While the journal
-// fails, that is not before the pause is over.
+// wake is when the loop must run without an input. While the journal fails, that is not before
+// the pause is over.
 func (e *Engine) wake() model.Time {
 	w := e.core.Wake()
 	if e.pause == 0 {
@@ -204,8 +202,8 @@ func (e *Engine) wake() model.Time {
 	return max(w, retry)
 }
 
-// round makes all of in, and what Decide makes of it, durable together or not
-// at all. Its error stops the loop.
+// round makes all inputs, and what Decide makes of them, durable together or not at all. Its
+// error stops the loop.
 func (e *Engine) round(ctx context.Context, now model.Time, in []Input) error {
 	now = max(now, e.core.Now())
 	e.last, e.failing = now, nil
@@ -242,7 +240,7 @@ func (e *Engine) round(ctx context.Context, now model.Time, in []Input) error {
 			e.putOff(in, err)
 			return nil
 		}
-		in = rest // stops and facts go on, on the reserve that was freed
+		in = rest // stops and facts go on, using the freed reserve
 	}
 }
 
@@ -260,7 +258,7 @@ func (e *Engine) append(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// publish lets a durable batch out.
+// publish publishes a durable batch and answers its commands.
 func (e *Engine) publish(t *tentative, in []Input) {
 	if c, ok := e.o.Inputs.(interface{ NotBefore(model.Time) }); ok && e.core.Now() > e.last {
 		c.NotBefore(e.core.Now()) // decisions that followed at once took some microseconds
@@ -278,7 +276,7 @@ func (e *Engine) publish(t *tentative, in []Input) {
 	}
 }
 
-// spread hands a durable batch to the executor, the replica and OnBatch.
+// spread sends a durable batch to the executor, the replica and OnBatch.
 func (e *Engine) spread(b *Batch, actions []model.Action) {
 	e.durable = b.Last()
 	for _, a := range actions {
@@ -293,7 +291,7 @@ func (e *Engine) spread(b *Batch, actions []model.Action) {
 	}
 }
 
-// prepare tells an executor that can make ready of the gangs that a batch promises cells to.
+// prepare tells an executor that is a Preparer which gangs get reservations in a batch.
 func (e *Engine) prepare(b *Batch) {
 	p, ok := e.o.Executor.(Preparer)
 	if !ok {
@@ -315,8 +313,8 @@ func (e *Engine) prepare(b *Batch) {
 	}
 }
 
-// copy feeds a durable batch to the replica, and now and then a snapshot: behind a decision,
-// since what is to be looked at yet would not be in it.
+// copy feeds a durable batch to the replica, and now and then takes a snapshot. It does so only
+// after a decision, since pending work of the core would not be in a snapshot.
 func (e *Engine) copy(b *Batch) {
 	m := message{records: b.Records}
 	_, decided := b.Records[len(b.Records)-1].Event.(model.Decided)
@@ -328,8 +326,8 @@ func (e *Engine) copy(b *Batch) {
 	e.replica.feed(m)
 }
 
-// putOff ends a round whose append failed: commands are answered with the
-// error, facts are kept for the next rounds.
+// putOff ends a round whose append failed: commands are answered with the error, facts are kept
+// for the next round.
 func (e *Engine) putOff(in []Input, err error) {
 	text := err.Error()
 	if e.trouble.Swap(&text) == nil {
@@ -362,8 +360,8 @@ func reply(in *Input, r Reply) {
 	}
 }
 
-// close leaves a snapshot of all that is durable, so that the next start is
-// quick. It is the replica's: the core's clock may be ahead of its events.
+// close saves a snapshot of all that is durable, so that the next start is quick. It is the
+// replica's: the core's clock may be ahead of its events.
 func (e *Engine) close(ctx context.Context) {
 	if e.replica == nil {
 		return

@@ -8,20 +8,21 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Salvage returns the state as of the last whole batch of a journal that can be read and fits what
-// is before it, from its newest sound snapshot on; and what ends it there, nil if it is the end of
-// the journal.
+// Salvage returns the state as of the last whole batch of a journal that can be read and is
+// consistent, starting from its newest sound snapshot. damage is what ends it there, nil if it is
+// the end of the journal.
 func Salvage(ctx context.Context, j Journal, policies model.Policies) (s *core.State, damage, err error) {
 	s, end, damage, err := salvage(ctx, j, policies, 0)
 	if err != nil || damage == nil || s.Seq() == end {
 		return s, damage, err
 	}
-	// Part of a batch is in it, or what did not fit.
+	// The state has part of a batch in it, or of what is inconsistent.
 	s, _, _, err = salvage(ctx, j, policies, end)
 	return s, damage, err
 }
 
-// salvage folds a journal up to event last (0: to its end). end is the last whole batch.
+// salvage folds a journal up to event last (0: to its end). end is the last event of the last
+// whole batch.
 func salvage(ctx context.Context, j Journal, policies model.Policies, last uint64) (s *core.State, end uint64, damage, err error) {
 	snapshot, _, err := j.Snapshot(ctx)
 	if err != nil {
@@ -51,5 +52,5 @@ func salvage(ctx context.Context, j Journal, policies model.Policies, last uint6
 	return s, end, damage, ctx.Err()
 }
 
-// errEnough ends a replay before the end of the journal.
+// errEnough ends a replay early.
 var errEnough = errors.New("that is enough")

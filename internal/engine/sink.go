@@ -8,11 +8,11 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Sink is a Journal that keeps nothing but the count of events, for an engine
-// alone whose history nobody reads again. Folding from it is an error.
+// Sink is a Journal that keeps nothing but the number of events, for an engine with Options.Alone
+// whose history is not needed. Folding from it is an error.
 type Sink struct{ last uint64 }
 
-// errSink ends a loop that had to fold its history again.
+// errSink ends a loop that would have to fold its history again.
 var errSink = errors.New("this journal keeps no events")
 
 // Append implements Journal.

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// verifyEvery is how many decisions pass at least between checks of all invariants.
+	// verifyEvery is the least number of decisions between checks of all invariants.
 	verifyEvery = 64
-	// verifyJobs is how many jobs are checked for each decision at most, in the mean: each check
-	// looks at all, so with many that wait it must be rarer, or it takes quadratic time.
+	// verifyJobs bounds, on average, how many jobs are checked for each decision. Each check
+	// looks at all jobs, so with many jobs checks must be rarer, or the time is quadratic.
 	verifyJobs = 16
 )
 
@@ -26,9 +26,9 @@ type History interface {
 	Snapshots(ctx context.Context, f func(Kept) error) error
 }
 
-// Tables is a History that keeps more than events and snapshots. Check reads all of it, and
-// whatever holds the events, and tells what is not as it was written. It returns how many of
-// what it checked.
+// Tables is a History that keeps more than events and snapshots. Check reads all of that, and the
+// store of the events, and reports what is not as it was written. It returns how many of each it
+// checked.
 type Tables interface {
 	Check(ctx context.Context, problem func(message string)) (Checked, error)
 }
@@ -50,28 +50,27 @@ type Checked struct {
 type Report struct {
 	Events    uint64 `json:"events"`
 	Decisions int    `json:"decisions"` // decided again, and equal
-	// Other counts decisions of another Version: replayed, not decided again.
+	// Other counts decisions of another Version: they are replayed, but not taken again.
 	Other     int `json:"other"`
 	Snapshots int `json:"snapshots"` // compared, and equal
 	Checked
 	Invariants int    `json:"invariants"` // how often all invariants were checked
 	Digest     string `json:"digest"`     // of the state after the last event
-	// Problems are what is wrong, in order; none is a sound journal. After a
-	// problem nothing later is compared.
+	// Problems are what is wrong, in order; none for a sound journal. After a problem nothing
+	// later is compared.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
-// Problem is one thing that is wrong with a journal.
+// Problem is one error in a journal.
 type Problem struct {
-	Seq     uint64 `json:"seq"` // the event where it shows; 0: it shows elsewhere
+	Seq     uint64 `json:"seq"` // the event at which it shows; 0: it shows elsewhere
 	Message string `json:"message"`
 }
 
-// Verify replays a journal from its very first event. Each decision of this
-// program's model.Version is taken again on the state as of its inputs and must
-// agree bit for bit; invariants and kept snapshots are checked on the way, and before
-// it all what else is kept (Tables). An error means that the journal could not be read to its end;
-// the problems up to there are in the report.
+// Verify replays a journal from its first event. First it checks what else is kept (Tables). Each
+// decision of this program's model.Version is taken again on the state as of its inputs and must
+// agree bit for bit. Invariants and kept snapshots are checked on the way. An error means that
+// the journal could not be read to its end; the report has the problems up to there.
 func Verify(ctx context.Context, h History, policies model.Policies) (Report, error) {
 	v := &verifier{policies: policies, state: core.New(policies), kept: map[uint64][]byte{}}
 	var err error
@@ -106,16 +105,16 @@ func Verify(ctx context.Context, h History, policies model.Policies) (Report, er
 // errUnsound ends a replay after a problem.
 var errUnsound = errors.New("the journal is not sound")
 
-// verifier folds a journal, holding back what is not followed by its Decided
-// marker yet: only that marker tells inputs from decisions.
+// verifier folds a journal. It holds back records until their Decided marker: only that tells
+// inputs from decisions.
 type verifier struct {
 	policies model.Policies
 	state    *core.State
 	open     []model.Record // read, not applied
-	read     uint64         // the last record read
+	read     uint64         // the number of the last record read
 	kept     map[uint64][]byte
 	report   Report
-	tables   int // problems of Tables, which end nothing
+	tables   int // problems of Tables; they do not end the replay
 	since    int // decisions since the last check of invariants
 }
 
@@ -131,7 +130,7 @@ func (v *verifier) add(r model.Record) error {
 		if err := v.decide(mark); err != nil {
 			return err
 		}
-	} else if snapshot { // cut after a batch that decided nothing
+	} else if snapshot { // it was cut after a batch that decided nothing
 		if err := v.flush(); err != nil {
 			return err
 		}
@@ -142,7 +141,7 @@ func (v *verifier) add(r model.Record) error {
 	return nil
 }
 
-// decide checks the decision that ends with mark, the last of v.open.
+// decide checks the decision that ends with mark, the last record of v.open.
 func (v *verifier) decide(mark model.Decided) error {
 	n := 0
 	for n < len(v.open) && v.open[n].Seq <= mark.Through {
@@ -189,7 +188,7 @@ func decideAgain(s *core.State, now model.Time) (r []model.Record, err error) {
 	return s.Decide(now), nil
 }
 
-// same compares a journalled decision with the one taken again, encoded.
+// same compares a journalled decision with the repeated one, encoded.
 func (v *verifier) same(mark model.Decided, journalled, again []model.Record) error {
 	for i := range max(len(journalled), len(again)) {
 		if i >= len(journalled) || i >= len(again) {
@@ -211,7 +210,7 @@ func (v *verifier) same(mark model.Decided, journalled, again []model.Record) er
 	return nil
 }
 
-// line is a record in the form in which it is compared and shown.
+// line is a record in the form that is compared and shown.
 func line(r model.Record) ([]byte, error) {
 	kind, version, data, err := model.EncodeEvent(r.Event)
 	if err != nil {
@@ -220,7 +219,7 @@ func line(r model.Record) ([]byte, error) {
 	return fmt.Appendf(nil, "%d %d %s/%d %s", r.Seq, r.Time, kind, version, data), nil
 }
 
-// flush applies what is held back as it stands.
+// flush applies the records held back as they are.
 func (v *verifier) flush() error {
 	for _, r := range v.open {
 		if err := applyStored(v.state, r); err != nil {
@@ -232,8 +231,8 @@ func (v *verifier) flush() error {
 	return nil
 }
 
-// compare checks the kept snapshot of event seq, if this program can read it: one
-// of another version is passed over at a start as well.
+// compare checks the kept snapshot of event seq, if this program can read it: a start skips one
+// of another version as well.
 func (v *verifier) compare(seq uint64) error {
 	if _, err := core.Load(v.kept[seq], v.policies); err != nil || len(v.state.Unmade()) > 0 {
 		return nil
@@ -246,7 +245,7 @@ func (v *verifier) compare(seq uint64) error {
 	return nil
 }
 
-// difference shows where two texts part, with what is around it.
+// difference shows where two texts begin to differ, with some context.
 func difference(a, b []byte) string {
 	at := 0
 	for at < min(len(a), len(b)) && a[at] == b[at] {

@@ -6,13 +6,14 @@ import (
 )
 
 const (
-	aloneMost = 8  // of many that do not suffice together, of which each is tried alone
-	needMost  = 16 // of a few that suffice, of which it is asked whether they are needed
+	aloneMost = 8  // of so many that do not suffice together, each is tried alone
+	needMost  = 16 // of so many that suffice, each is tested for being needed
 )
 
-// Fewest returns the changes of a list that suffice, and what came of trying them: of the shortest
-// beginning that suffices, those that are needed. What all of them leave may be of use to others:
-// then one of the first of them alone may do. It is empty where none are found.
+// Fewest returns changes of a list that suffice, and the result of trying them: those that are
+// needed of the shortest prefix that suffices. If all together do not suffice, it tries each of
+// the first ones alone, since others may use what all of them leave. It is empty if none is
+// found.
 func Fewest[T, R any](list []T, with func(...T) (R, bool)) ([]T, R) {
 	var nothing R
 	if len(list) == 0 {

@@ -2,14 +2,15 @@ package budget
 
 import "slices"
 
-// askFew is how often First asks near the least before it asks for all.
+// askFew is how often Least asks near the least before it asks for all.
 const askFew = 3
 
-// Least returns how many of the first of n suffice, at least so many, or 0 where all do not. It
-// asks for the least first and for a few more, since asking for few is cheap, then for all, and
-// then for ever more than the least. The last yes that it hears is to what it returns.
+// Least returns how many of the first of n suffice, at least least of them, or 0 if not even all
+// suffice. It asks for the least and for a few more first, since asking for few is cheap. Then it
+// asks for all, and then for ever more than the least. Its last call of suffice that returned
+// true was with the result.
 func Least(least, n int, suffice func(n int) bool) int {
-	short, step, found := least-1, 1, false // short does not suffice; n does, when it was found to
+	short, step, found := least-1, 1, false // short does not suffice; n does, once found
 	for asked := 0; short+step < n && step <= max(n/4, 2); asked++ {
 		if asked == askFew {
 			if found = suffice(n); !found {
@@ -37,9 +38,9 @@ func Least(least, n int, suffice func(n int) bool) int {
 	return n
 }
 
-// Spare drops of the first `of` of a list what is not needed, the last first: one, and twice as
-// many each time as long as that goes well. It does not ask where `may` denies it of what is to be
-// dropped, and ends when so many proved needed that it asked about.
+// Spare removes from the first `of` elements of a list those that are not needed, the last first:
+// one, and twice as many each time as long as the rest suffices. It does not try to remove
+// elements for which `may` returns false. It ends when so many (`needed`) tries failed.
 func Spare[T any](list []T, of, needed int, may, suffice func([]T) bool) []T {
 	for most := 1; of > 0 && needed > 0; {
 		k := min(most, of)

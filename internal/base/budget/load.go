@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// Load is how many things there are of each size, the largest first.
+// Load counts things by size, the largest first.
 type Load []Sized
 
-// Sized is so many things of one size.
+// Sized is a number of things of one size.
 type Sized struct{ Size, Count int32 }
 
-// LoadOf is the load of some things; several entries may be of one size.
+// LoadOf is the load of some things; several entries may have the same size.
 func LoadOf(things []Sized) Load {
 	slices.SortStableFunc(things, func(a, b Sized) int { return cmp.Compare(b.Size, a.Size) })
 	return things
 }
 
-// Within reports whether each thing has one of its own among others that is as large or larger:
-// wherever those fit, these fit.
+// Within reports whether each thing of l can be matched with one of its own in others that is at
+// least as large: then l fits wherever others fit.
 func (l Load) Within(others Load) bool {
-	i, left := -1, int32(0) // the other that comes next, and how many there still are of it
+	i, left := -1, int32(0) // the present size of others, and how many of it are unmatched
 	for _, t := range l {
 		for need := t.Count; need > 0; {
 			for left == 0 {

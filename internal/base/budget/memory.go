@@ -2,11 +2,10 @@ package budget
 
 import "encoding/binary"
 
-// Memory is the states that a search was in: coming back to one it would find nothing
-// again.
+// Memory is the set of states that a search was in: coming back to one it would find nothing new.
 type Memory map[string]struct{}
 
-// Add notes a state and reports whether it is new.
+// Add adds a state and reports whether it is new.
 func (m *Memory) Add(state []int32) bool {
 	key := make([]byte, 0, 4*len(state))
 	for _, n := range state {

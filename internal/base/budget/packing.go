@@ -2,10 +2,10 @@ package budget
 
 import "slices"
 
-// Pack puts things, the largest first, into bins with some room: every assignment that differs is
-// tried (equal things and equally filled bins count once), in at most so many steps. It returns
-// which bin each goes to, and the steps; more than the most when these ended the search. room is
-// used up.
+// Pack puts things, the largest first, into bins with some room, in at most most steps. It tries
+// every assignment that differs: equal things and equally filled bins count once. It returns the
+// bin of each thing, and the steps; more than most says that they ended the search. room is used
+// up.
 func Pack(sizes, room []int32, most int) (where []int, steps int, ok bool) {
 	e := exact{sizes: sizes, left: room, where: make([]int, len(sizes)), most: most}
 	ok = e.from(0, 0)
@@ -17,10 +17,10 @@ type exact struct {
 	left        []int32
 	where       []int
 	steps, most int
-	seen        Memory // what was left, in any order, when the first thing of a size was to be placed
+	seen        Memory // the rooms left, in any order, when the first thing of a size was to be placed
 }
 
-// from places thing i and all after it; equal things go to bins not before first.
+// from places thing i and all after it; equal things go to bins from first on.
 func (e *exact) from(i, first int) bool {
 	if i == len(e.sizes) {
 		return true
@@ -30,7 +30,7 @@ func (e *exact) from(i, first int) bool {
 			return false
 		}
 	}
-	last, tried := int32(-1), uint64(0) // what was left in bins before
+	last, tried := int32(-1), uint64(0) // rooms of bins that were tried for this thing
 	for k := first; k < len(e.left); k++ {
 		n := e.left[k]
 		if n < e.sizes[i] || n == last || n < 64 && tried>>n&1 != 0 {
@@ -52,7 +52,7 @@ func (e *exact) from(i, first int) bool {
 	return false
 }
 
-// fresh reports whether something else was left whenever thing i was to be placed.
+// fresh reports whether the rooms left are new for thing i.
 func (e *exact) fresh(i int) bool {
 	left := slices.Concat([]int32{int32(i)}, e.left)
 	slices.Sort(left[1:])

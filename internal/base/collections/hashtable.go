@@ -1,23 +1,24 @@
 package collections
 
-// HashTable is a hash table of small entries that never change while they are in it;
-// collisions go to the next free cell. A search begins at Home and goes on with After.
+// HashTable is an open-addressing hash table of small entries that do not change while they are
+// in it; a collision goes to the next free cell. A search begins at Home and continues with
+// After.
 type HashTable[E HashEntry] struct {
-	Cells []E // a power of two of them, at most half of them full; zero is free
+	Cells []E // their number is a power of two, at most half are full; a zero cell is free
 	N     int // entries
 }
 
-// HashEntry says what its place in a table depends on. The zero entry is none.
+// HashEntry is an entry with its hash. The zero entry means no entry.
 type HashEntry interface {
 	comparable
-	// Hashed is the hash of what the entry is looked for by.
+	// Hashed is the hash of the entry's key.
 	Hashed() uint32
 }
 
-// Home is where a search begins; the table must have cells.
+// Home is the cell where a search begins; the table must have cells.
 func (t *HashTable[E]) Home(hash uint32) int { return int(hash) & (len(t.Cells) - 1) }
 
-// After is where a search goes on after a cell.
+// After is the next cell of a search.
 func (t *HashTable[E]) After(i int) int { return (i + 1) & (len(t.Cells) - 1) }
 
 // Add adds an entry.
@@ -44,8 +45,8 @@ func (t *HashTable[E]) insert(e E) {
 	t.Cells[i] = e
 }
 
-// Drop takes an entry out, if it is there; those after it that were pushed on by it
-// move up, so that no search ends too early.
+// Drop removes an entry, if it is there. It moves up later entries that were displaced, so that
+// no search ends too early.
 func (t *HashTable[E]) Drop(e E) {
 	if len(t.Cells) == 0 {
 		return
@@ -60,7 +61,7 @@ func (t *HashTable[E]) Drop(e E) {
 	}
 	t.N--
 	for k := t.After(i); t.Cells[k] != none; k = t.After(k) {
-		// What stands at k may move to i unless its home lies between them.
+		// The entry at k may move to i unless its home lies between them.
 		away := (k - t.Home(t.Cells[k].Hashed())) & (len(t.Cells) - 1)
 		if away >= (k-i)&(len(t.Cells)-1) {
 			t.Cells[i] = t.Cells[k]

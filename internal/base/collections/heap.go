@@ -1,6 +1,6 @@
-// Package collections has what Go's library lacks: a heap of values that say
-// themselves which goes before which, sets of small numbers as bitmaps, and a hash
-// table whose cells its user searches. It must not know what they hold.
+// Package collections has what Go's library lacks: a heap of values that know their order, sets
+// of small numbers as bitmaps, and a hash table whose cells its user searches. It must not know
+// what they hold.
 package collections
 
 // HeapItem is a value in a heap.
@@ -38,7 +38,7 @@ func (h *Heap[T]) Pop() T {
 	return first
 }
 
-// Sink lets the value at the front find its place, after it changed.
+// Sink moves the first value to its place after it has changed.
 func (h Heap[T]) Sink() {
 	for i := 0; ; {
 		next := 2*i + 1

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// SparseSet is a set of small numbers as a bitmap with a summary above it: adding, removing and
-// finding the next one cost a few words, however many there may be. One that NewSparse did not make
-// has room for none.
+// SparseSet is a set of small numbers as a bitmap with a summary: adding, removing and finding
+// the next number take a few words, however large the set is. A zero SparseSet has room for none.
 type SparseSet struct {
 	words []uint64
 	sum   []uint64 // a bit for each word that is not zero
@@ -59,10 +58,10 @@ func (s *SparseSet) Next(n int32) int32 {
 // Clone returns a copy.
 func (s *SparseSet) Clone() SparseSet { return SparseSet{slices.Clone(s.words), slices.Clone(s.sum)} }
 
-// Words is how many words the set takes.
+// Words is the size of the set in words.
 func (s *SparseSet) Words() int { return len(s.words) + len(s.sum) }
 
-// CloneIn returns a copy in so many words of a slab, and what is left of that.
+// CloneIn returns a copy in the first words of a slab, and the rest of the slab.
 func (s *SparseSet) CloneIn(slab []uint64) (SparseSet, []uint64) {
 	n, m := len(s.words), s.Words()
 	copy(slab, s.words)

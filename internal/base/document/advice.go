@@ -5,17 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// unclosed stands for the library's words where only a closing bracket is missing.
+// unclosed replaces the library's words where only a closing bracket is missing.
 const unclosed = "unclosed bracket"
 
-// advice is what we say where the library's words contain fault and the mistake
-// begins with one of the characters in starts, or any when that is empty.
+// advice is a text for errors of the library that contain fault, where the mistake begins with
+// one of the characters in starts, or with any when that is empty.
 type advice struct{ fault, starts, text string }
 
 const misplaced = "this does not belong to what is above; check the indentation and the quotes"
 
-// advices are in order: the first that fits is given. {char} is the character at
-// the mistake, {line} the rest of its line.
+// advices are in order: the first that matches is used. {char} is the character at the mistake,
+// {line} the rest of its line.
 func advices() []advice {
 	return []advice{
 		{unclosed, "", "the closing {close} of this is missing"},

@@ -54,8 +54,8 @@ func (p *parser) value(y *yaml.Node, at place) *Node {
 	return n
 }
 
-// comment refuses a comment that has no space before it: the library takes the
-// rest of ["a"]#b for one, and it is more likely a part of the value.
+// comment refuses a comment that has no space before it: the library takes the rest of ["a"]#b
+// for a comment, and it is more likely a part of the value.
 func (p *parser) comment(y *yaml.Node) {
 	text, _, _ := strings.Cut(y.LineComment, "\n")
 	if p.bad || text == "" && y.Style&blockText == 0 {
@@ -91,9 +91,9 @@ func (p *parser) byteAt(line, column int) byte {
 	return 0
 }
 
-// properties refuses an anchor or tag of a value and reports whether there is
-// one. The library keeps no trace of the tag "!" but its place. A block map
-// whose first key has a property has the same place as that key.
+// properties refuses an anchor or tag of a value and reports whether there is one. Of the tag "!"
+// the library keeps only the place. A block map whose first key has a property has the same place
+// as that key.
 func (p *parser) properties(y *yaml.Node, first byte) bool {
 	anchor, tag := y.Anchor != "", y.Style&yaml.TaggedStyle != 0
 	if y.Kind != yaml.MappingNode || len(y.Content) == 0 || y.Content[0].Line != y.Line || y.Content[0].Column != y.Column {
@@ -108,7 +108,7 @@ func (p *parser) properties(y *yaml.Node, first byte) bool {
 	return anchor || tag
 }
 
-// items turns the items of a list.
+// items converts the items of a list.
 func (p *parser) items(n *Node, y *yaml.Node, at place) {
 	n.Items = make([]*Node, 0, min(len(y.Content), p.limits.Nodes))
 	for i, item := range y.Content {
@@ -124,8 +124,8 @@ func (p *parser) items(n *Node, y *yaml.Node, at place) {
 	}
 }
 
-// below refuses a value that begins left of where its map or list allows it; the
-// library lets block texts and brackets do that.
+// below refuses a value that begins further left than its map or list allows; the library accepts
+// that of block texts and brackets.
 func (p *parser) below(y, v *yaml.Node) {
 	list := v.Kind == yaml.SequenceNode && v.Style&yaml.FlowStyle == 0
 	nothing := v.Kind == yaml.ScalarNode && v.Value == "" && v.Style == 0
@@ -134,7 +134,7 @@ func (p *parser) below(y, v *yaml.Node) {
 	}
 }
 
-// fields turns the entries of a map.
+// fields converts the entries of a map.
 func (p *parser) fields(n *Node, y *yaml.Node, at place) {
 	keys := make(map[string]int, min(len(y.Content)/2, p.limits.Nodes))
 	for i := 0; i+1 < len(y.Content); i += 2 {
@@ -166,7 +166,7 @@ func (p *parser) fields(n *Node, y *yaml.Node, at place) {
 	}
 }
 
-// key reports whether a key is one that we accept: one line of text.
+// key reports whether a key is acceptable: one line of text.
 func (p *parser) key(y, k *yaml.Node, flow bool) bool {
 	first := p.byteAt(k.Line, k.Column)
 	column, message := k.Column, ""
@@ -193,8 +193,8 @@ func (p *parser) key(y, k *yaml.Node, flow bool) bool {
 	return false
 }
 
-// complexKey reports whether "?" stands before a key: in a block map the key is
-// then right of the map; inside brackets the text before it tells.
+// complexKey reports whether "?" stands before a key: in a block map the key is then right of the
+// map's column; inside brackets the text before it shows.
 func (p *parser) complexKey(y, k *yaml.Node, flow bool) bool {
 	if !flow {
 		return k.Column != y.Column && p.byteAt(y.Line, y.Column) != '&' && p.byteAt(y.Line, y.Column) != '!'
@@ -231,9 +231,9 @@ func (p *parser) hasColon(k, v *yaml.Node, flow bool) bool {
 // blockText are the styles of block scalars.
 const blockText = yaml.LiteralStyle | yaml.FoldedStyle
 
-// scalarEnd returns the length of a scalar as it is written at the start of a
-// text, of a block scalar that of its header without a comment; false for a plain
-// one of several lines, whose text is not what is written.
+// scalarEnd returns the length of a scalar as it is written at the start of a text; of a block
+// scalar it is that of the header without a comment. It returns false for a plain scalar of
+// several lines, whose text differs from what is written.
 func scalarEnd(text string, y *yaml.Node) (int, bool) {
 	switch {
 	case y.Style&blockText != 0:
@@ -246,7 +246,7 @@ func scalarEnd(text string, y *yaml.Node) (int, bool) {
 	return min(len(y.Value), len(text)), strings.HasPrefix(text, y.Value)
 }
 
-// quotedEnd returns the length of the quoted scalar that a text begins with.
+// quotedEnd returns the length of the quoted scalar at the start of a text.
 func quotedEnd(text string, quote byte) int {
 	for i := 1; i < len(text); i++ {
 		switch {
@@ -279,8 +279,7 @@ func (p *parser) scalar(n *Node, y *yaml.Node, flow bool) {
 	}
 }
 
-// noNUL refuses an escape such as "\0", which ends a text for the programs that
-// it is given to.
+// noNUL refuses an escape such as "\0": it would end the text for programs that get it.
 func (p *parser) noNUL(y *yaml.Node) bool {
 	if strings.IndexByte(y.Value, 0) < 0 {
 		return true
@@ -289,9 +288,8 @@ func (p *parser) noNUL(y *yaml.Node) bool {
 	return false
 }
 
-// blockOrigin returns where the text of a literal block scalar starts. Its
-// indentation is what the file has before the first line of text and the text
-// has not.
+// blockOrigin returns where the text of a literal block scalar starts. Its indentation is that of
+// the first line of text in the file, less what the text itself has.
 func (p *parser) blockOrigin(y *yaml.Node) origin {
 	indent, line := 0, y.Line+1
 	for text := range strings.Lines(y.Value) {

@@ -12,10 +12,9 @@ func durationUnits() map[string]float64 {
 	return map[string]float64{"d": 24 * 3600e6, "h": 3600e6, "m": 60e6, "s": 1e6, "ms": 1e3, "us": 1}
 }
 
-// ParseDuration reads "90s", "2h30m", "1d12h" or a bare number of seconds as
-// microseconds: whole and decimal numbers with the units d, h, m, s, ms and us, whole
-// days first. What is beyond 2^62 microseconds is that, so that the caller's own
-// bound refuses it.
+// ParseDuration reads "90s", "2h30m", "1d12h" or a bare number of seconds as microseconds: whole
+// and decimal numbers with the units d, h, m, s, ms and us, largest first. A value beyond 2^62
+// microseconds becomes 2^62, so that the caller's own bound refuses it.
 func ParseDuration(s string) (micros int64, ok bool) {
 	if s == "" || len(s) > 40 || strings.ContainsAny(s, "xXpP_eEiInN") {
 		return 0, false
@@ -48,8 +47,8 @@ func ParseDuration(s string) (micros int64, ok bool) {
 	return bounded(total), true
 }
 
-// Unitless says what to write in place of a bare number, which a person may mean in days as well
-// as in seconds; nil of a text that has a unit, and of 0.
+// Unitless says what to write instead of a bare number, which a person may mean in days as well
+// as in seconds; nil for a text with a unit, and for 0.
 func Unitless(s string) error {
 	if !bare(s) {
 		return nil

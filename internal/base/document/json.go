@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// shift says that from a column of a line on the text lacks columns of its file.
+// shift says that behind a column of a line, the text lacks some columns of its file.
 type shift struct{ line, column, lacks int }
 
-// escapes writes the two escapes of JSON that YAML 1.1 does not have in its way: "\/" and
-// pairs of surrogates. It changes JSON only, where a backslash stands in strings alone.
+// escapes rewrites the two escapes of JSON that YAML 1.1 lacks: "\/" and surrogate pairs. It
+// changes only JSON, where backslashes are in strings alone.
 func (p *parser) escapes() {
 	if !strings.Contains(p.src, `\`) || !json.Valid([]byte(p.src)) {
 		return
@@ -37,8 +37,8 @@ func (p *parser) escapes() {
 	p.src = out.String()
 }
 
-// escape returns how many bytes the first character or escape of a JSON text has, and
-// how YAML writes it.
+// escape returns the length of the first character or escape of a JSON text in bytes, and how
+// YAML writes it.
 func escape(rest string) (from int, to string) {
 	_, size := utf8.DecodeRuneInString(rest)
 	switch {
@@ -56,7 +56,7 @@ func escape(rest string) (from int, to string) {
 	return 2, rest[:2]
 }
 
-// column returns the column that a place of the text has in its file.
+// column returns the column in the file of a place in the text.
 func (p *parser) column(line, column int) int {
 	i := sort.Search(len(p.shifts), func(i int) bool {
 		s := p.shifts[i]

@@ -15,7 +15,7 @@ func memoryUnits() map[string]float64 {
 	}
 }
 
-// UnitlessSize says what to write in place of a bare number, as Unitless does for a time.
+// UnitlessSize says what to write instead of a bare number, as Unitless does for a time.
 func UnitlessSize(s string) error {
 	if !bare(s) {
 		return nil

@@ -48,8 +48,8 @@ type Node struct {
 	parent *Node
 	key    string // in a Map parent
 	index  int    // in a List parent
-	// block is where the text of a literal block scalar starts, so that a
-	// document inside it keeps its positions.
+	// block is where the text of a literal block scalar starts, so that a document inside it has
+	// the right positions.
 	block origin
 }
 
@@ -58,10 +58,10 @@ type Field struct {
 	Key    string
 	Line   int // of the key
 	Column int
-	Value  *Node // never nil; of kind Null when nothing is written
+	Value  *Node // never nil; of kind Null when empty
 }
 
-// At returns a node that stands at the field's key, as the place of problems.
+// At returns a node at the field's key, as a place for problems.
 func (f Field) At() *Node {
 	n := &Node{Line: f.Line, Column: f.Column, key: f.Key}
 	if f.Value != nil {
@@ -70,7 +70,7 @@ func (f Field) At() *Node {
 	return n
 }
 
-// origin maps positions of a text inside another document to the outer one.
+// origin maps positions in a text inside another document to the outer document.
 type origin struct {
 	line, column int  // of the text's first character
 	fixed        bool // every position is the scalar's own
@@ -127,8 +127,8 @@ func (n *Node) Problem(message string) Problem {
 	return Problem{File: n.file, Line: n.Line, Column: n.Column, Key: n.Path(), Message: message}
 }
 
-// Any returns the node as plain Go values: map[string]any, []any, string,
-// int64, float64, bool or nil. An integer beyond int64 stays its text.
+// Any returns the node as plain Go values: map[string]any, []any, string, int64, float64, bool or
+// nil. An integer beyond int64 stays a string.
 func (n *Node) Any() any {
 	if n == nil {
 		return nil
@@ -229,7 +229,7 @@ func resolve(text string) (Kind, ScalarType) {
 	case len(body) > 2 && body[:2] == "0o" && only(body[2:], "01234567"):
 		return Scalar, Int
 	case body != "" && only(body, "0123456789"):
-		// "007" is a name rather than a number: YAML's versions disagree on it.
+		// "007" is a name rather than a number: YAML's versions disagree about it.
 		if len(body) > 1 && body[0] == '0' {
 			return Scalar, String
 		}

@@ -11,7 +11,7 @@ import (
 // Limits bound a document. A zero field means the default's.
 type Limits struct {
 	Bytes  int // of the whole input
-	Depth  int // of maps and lists inside each other
+	Depth  int // of nested maps and lists
 	Nodes  int // values and keys together, over all documents of the input
 	Scalar int // bytes of one scalar
 }
@@ -36,10 +36,9 @@ func (l Limits) filled() Limits {
 	return l
 }
 
-// Parse reads an input that holds exactly one document. An empty one gives a
-// node of kind Null. When there are problems the node is nil, unless all of them are
-// keys that are given twice: the node then has the first of each, so that what else
-// is wrong can be told as well.
+// Parse reads an input that holds exactly one document. An empty one gives a node of kind Null.
+// When there are problems the node is nil, with one exception. If all of them are duplicate keys,
+// the node has the first of each, so that other errors can be reported as well.
 func Parse(file string, src []byte, l Limits) (*Node, Problems) {
 	nodes, problems := newParser(file, l).run(cut(src, l))
 	if nodes == nil && len(problems) > 0 {
@@ -68,12 +67,12 @@ func newParser(file string, l Limits) *parser {
 	return &parser{file: file, limits: l.filled(), origin: origin{line: 1, column: 1}}
 }
 
-// cut returns no more of an input than tells that it is too large.
+// cut returns the input, cut off right after the byte that makes it too large.
 func cut(src []byte, l Limits) string { return string(src[:min(len(src), l.filled().Bytes+1)]) }
 
-// Inside reads the text of a scalar as a document of its own. Its nodes have the
-// positions of the outer file (the scalar's own where the text was folded or
-// quoted), and their paths go on from the scalar's. Problems are as Parse's.
+// Inside reads the text of a scalar as a document of its own. Its nodes have the positions of the
+// outer file (the scalar's own where the text was folded or quoted), and their paths continue the
+// scalar's. Problems are as Parse's.
 func (n *Node) Inside(l Limits) (*Node, Problems) {
 	p := &parser{file: n.file, limits: l.filled(), origin: n.block, outer: n}
 	if n.Kind != Scalar || p.origin.line == 0 {
@@ -91,9 +90,8 @@ func (n *Node) Inside(l Limits) (*Node, Problems) {
 	return nodes[0], problems
 }
 
-// parser reads one input: checks of the bytes, then the library's tree, then
-// our own tree from it. Problems are collected; bad means that there is no use
-// in going on.
+// parser reads one input: it checks the bytes, lets the library make a tree, and makes our own
+// tree from that. It collects problems; bad means that going on is useless.
 type parser struct {
 	file   string
 	limits Limits
@@ -101,11 +99,11 @@ type parser struct {
 	outer  *Node
 
 	src      string
-	shifts   []shift // where what was written differently in JSON lacks columns, in order
+	shifts   []shift // where rewritten JSON lacks columns, in order
 	cursor   cursor
 	nodes    int
 	problems Problems
-	repeated int // of the problems, keys that are given twice: the rest can be read
+	repeated int // number of problems that are duplicate keys: the rest can be read
 	bad      bool
 }
 
@@ -118,7 +116,7 @@ func (p *parser) run(src string) ([]*Node, Problems) {
 	}
 	p.src = strings.ReplaceAll(strings.TrimPrefix(p.src, "\ufeff"), "\r\n", "\n")
 	if !strings.HasSuffix(p.src, "\n") {
-		p.src += "\n" // the last line means the same with and without its end
+		p.src += "\n" // the last line means the same with and without its newline
 	}
 	p.escapes()
 	p.cursor = newCursor(p.src)
@@ -134,8 +132,8 @@ func (p *parser) run(src string) ([]*Node, Problems) {
 	return docs, p.problems.Sorted()
 }
 
-// read reads the documents of a text that is a beginning of the whole one, and
-// returns what the library says against it, "" for nothing, and how far it read.
+// read reads the documents of a prefix of the text. It returns the library's error, "" for none,
+// and how far the library read.
 func (p *parser) read(src string) (docs []*Node, message string, end int) {
 	lines := &lineReader{src: src}
 	library := yaml.NewDecoder(lines)
@@ -154,7 +152,7 @@ func (p *parser) read(src string) (docs []*Node, message string, end int) {
 	return docs, "", lines.off
 }
 
-// place says where a value stands.
+// place says where a value is.
 type place struct {
 	parent *Node
 	key    string
@@ -175,7 +173,7 @@ func (p *parser) tooMany() string {
 	return "the document has too many values: at most " + strconv.Itoa(p.limits.Nodes) + " keys and values are allowed"
 }
 
-// fail reports a problem after which nothing more is read.
+// fail reports a problem that ends the reading.
 func (p *parser) fail(line, column int, message string) {
 	if !p.bad {
 		p.report(line, column, message)
@@ -183,7 +181,7 @@ func (p *parser) fail(line, column int, message string) {
 	}
 }
 
-// report notes a problem at a place of this text and goes on.
+// report reports a problem at a place of this text and goes on.
 func (p *parser) report(line, column int, message string) {
 	line, column = p.outside(line, column)
 	if len(p.problems) < MaxProblems {
@@ -192,7 +190,7 @@ func (p *parser) report(line, column int, message string) {
 	p.bad = p.bad || len(p.problems) >= MaxProblems
 }
 
-// outside turns a place of this text into one of the file that it stands in.
+// outside turns a place in this text into one in the file that contains it.
 func (p *parser) outside(line, column int) (int, int) {
 	if p.origin.fixed {
 		return p.origin.line, p.origin.column

@@ -1,13 +1,12 @@
-// Package document reads a stranger's YAML: bounded before anything is built,
-// every value with its position, and every problem reported at once.
+// Package document reads YAML from untrusted input: bounded before anything is built, every value
+// with its position, and every problem reported at once.
 //
-// A library reads the YAML; this package bounds what it is given, turns its tree
-// into typed nodes and says what is wrong in words that help. The language is the
-// part of YAML that people write by hand: block and flow maps and lists, plain,
-// quoted and block scalars, comments, several documents. Anchors, aliases, merge
-// keys, tags, directives and complex keys are refused with advice. Work and memory
-// are linear in the input, which is bounded by Limits. The package must not know
-// what any key means.
+// A library reads the YAML; this package bounds what the library gets, turns its tree into typed
+// nodes and says what is wrong in words that help. The language is the part of YAML that people
+// write by hand: block and flow maps and lists, plain, quoted and block scalars, comments,
+// several documents. Anchors, aliases, merge keys, tags, directives and complex keys are refused
+// with advice. Work and memory are linear in the input, which is bounded by Limits. The package
+// must not know what any key means.
 package document
 
 import (
@@ -78,10 +77,10 @@ func (ps Problems) Sorted() Problems {
 	return slices.Compact(out)
 }
 
-// MaxProblems is how many problems one reading reports; more help nobody.
+// MaxProblems is how many problems one reading reports; more would help no user.
 const MaxProblems = 100
 
-// Quote returns a stranger's text in quotes, cut to a length fit for a message.
+// Quote returns an untrusted text in quotes, cut to a length fit for a message.
 func Quote(s string) string {
 	const most = 60
 	if len(s) <= most {

@@ -56,9 +56,9 @@ func (r *Reader) Warnings() Problems {
 	return r.warnings.Sorted()
 }
 
-// Map begins to read n as a map. When n is something else, that is a problem,
-// and the result reads as an empty map that reports nothing more. A nil or null
-// node reads as an empty map too; what names the thing in messages about keys.
+// Map begins to read n as a map. If n is something else, that is a problem, and the result reads
+// as an empty map that reports nothing more. A nil or null node reads as an empty map too. what
+// names the map in messages about keys.
 func (r *Reader) Map(n *Node, what string) *MapReader {
 	m := &MapReader{r: r, node: n, what: what}
 	switch {
@@ -84,7 +84,7 @@ func (r *Reader) Map(n *Node, what string) *MapReader {
 type Text struct {
 	Default  string
 	Required bool
-	Max      int // characters; 0 is no limit beside that of the document
+	Max      int // characters; 0: only the document's limit
 	OneOf    []string
 }
 
@@ -143,7 +143,7 @@ func (r *Reader) Int(n *Node, g Range) int64 {
 	return v
 }
 
-// Size reads an amount of memory in MiB, or -1 for unlimited; 0 is that there is none.
+// Size reads an amount of memory in MiB, or -1 for unlimited; 0 when it is not given.
 func (r *Reader) Size(n *Node) int64 {
 	if n == nil || n.Kind == Null {
 		return 0
@@ -161,7 +161,7 @@ func (r *Reader) Size(n *Node) int64 {
 	return mib
 }
 
-// Float reads n as a finite number between lo and hi.
+// Float reads n as a finite number between lo and hi; def when it is not given.
 func (r *Reader) Float(n *Node, def, lo, hi float64) float64 {
 	if n == nil || n.Kind == Null {
 		return def
@@ -224,23 +224,23 @@ func (r *Reader) Strings(n *Node, t Text) []string {
 	return out
 }
 
-// MapReader reads the keys of one map; make it with Reader.Map. It remembers
-// which keys were asked for; Rest reports the others.
+// MapReader reads the keys of one map; make it with Reader.Map. It remembers which keys were
+// read; Rest reports the others.
 type MapReader struct {
 	r      *Reader
 	node   *Node
 	what   string
 	fields []Field
-	index  map[string]int32 // of a large map
+	index  map[string]int32 // for a large map
 	seen   []bool
 	asked  []string
-	broken bool // there is no map: report nothing about missing keys
+	broken bool // n was no map: missing keys are not reported
 }
 
 // Self returns the node that is read, nil when there is none.
 func (m *MapReader) Self() *Node { return m.node }
 
-// Fields returns all entries in file order and counts them as asked for.
+// Fields returns all entries in file order and counts them as read.
 func (m *MapReader) Fields() []Field {
 	for i := range m.seen {
 		m.seen[i] = true
@@ -269,7 +269,7 @@ func (m *MapReader) find(key string) int {
 	return slices.IndexFunc(m.fields, func(f Field) bool { return f.Key == key })
 }
 
-// Has reports whether a key is there with a value; it does not count as asking.
+// Has reports whether a key has a value; it does not count as reading.
 func (m *MapReader) Has(key string) bool {
 	i := m.find(key)
 	return i >= 0 && m.fields[i].Value.Kind != Null
@@ -324,7 +324,7 @@ func (m *MapReader) Strings(key string, t Text) []string { return m.r.Strings(m.
 // Map begins to read a key as a map; absent reads as empty.
 func (m *MapReader) Map(key, what string) *MapReader { return m.r.Map(m.Node(key), what) }
 
-// Rest reports every key that was not asked for, with the nearest one that was.
+// Rest reports every key that was not read, with the nearest one that was.
 func (m *MapReader) Rest() {
 	for i, f := range m.fields {
 		if m.seen[i] || len(m.r.problems) >= MaxProblems {

@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decode reads the next document; io.EOF when there is none. The library panics
-// on what it believes impossible; to a stranger's input that is an error too.
+// decode reads the next document; io.EOF when there is none. The library panics on what it
+// believes impossible; for untrusted input that is an error too.
 func decode(d *yaml.Decoder) (tree *yaml.Node, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -23,14 +23,13 @@ func decode(d *yaml.Decoder) (tree *yaml.Node, err error) {
 	return tree, d.Decode(tree)
 }
 
-// lineReader hands a text out line by line, so that it knows how far the library
-// has read.
+// lineReader returns a text line by line, so that it knows how far the library has read.
 type lineReader struct {
 	src string
 	off int
 }
 
-// Read gives no more than the rest of a line.
+// Read returns at most the rest of a line.
 func (r *lineReader) Read(b []byte) (int, error) {
 	if r.off == len(r.src) {
 		return 0, io.EOF
@@ -41,7 +40,7 @@ func (r *lineReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// fault returns what the library says about a text, "" when it can read it.
+// fault returns the library's error about a text, "" when it can read it.
 func fault(src string) string {
 	d := yaml.NewDecoder(strings.NewReader(src))
 	for {
@@ -55,9 +54,9 @@ func fault(src string) string {
 	}
 }
 
-// syntax reports what the library says about this text. Of the place it tells a
-// line, and that not always, nor always of the mistake. So the place is sought:
-// the shortest beginning of the text that has the same fault ends in it.
+// syntax reports the library's error about this text. The library tells at most a line, and not
+// always that of the mistake. So the place is searched for: it is at the end of the shortest
+// prefix of the text that has the same fault.
 func (p *parser) syntax(message string, read int) {
 	f := &finder{src: p.src, read: read, budget: findBudget}
 	end := 0
@@ -76,14 +75,14 @@ func (p *parser) syntax(message string, read int) {
 	}
 	end = mistake(p.src, end, message)
 	line, column := placeOf(p.src, end)
-	// What stands above may have problems of its own, to be told with this one.
+	// The text above may have problems of its own, which are reported with this one.
 	p.nodes = 0
 	_, _, _ = p.read(p.src[:strings.LastIndexByte(p.src[:end], '\n')+1])
 	p.fail(line, column, p.advice(message, end))
 }
 
-// mistake goes back from the last character of a faulty beginning to the first
-// of the word that is the mistake.
+// mistake goes back from the last character of a faulty prefix to the first one of the word that
+// is the mistake.
 func mistake(src string, end int, message string) int {
 	start := strings.LastIndexByte(src[:end], '\n') + 1
 	switch line := src[start:]; {
@@ -99,9 +98,8 @@ func mistake(src string, end int, message string) int {
 	return end
 }
 
-// noColonAbove finds the line to which a fault belongs that the library sees in the next one: a
-// key without its colon becomes the beginning of a text, in which the colon of the next key is
-// the fault.
+// noColonAbove finds the line of a fault that the library sees in the next line. A key without
+// its colon becomes the beginning of a text, in which the colon of the next key is the fault.
 func noColonAbove(src, message string, end int) (at int, found bool) {
 	if !strings.Contains(message, "mapping values are not allowed") {
 		return 0, false
@@ -122,8 +120,8 @@ func noColonAbove(src, message string, end int) (at int, found bool) {
 // indent counts the spaces before a line's text.
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// openAbove finds the bracket that is open where a key of what is around it follows in a later
-// line.
+// openAbove finds the open bracket before a fault: a key of the surrounding map follows it in a
+// later line.
 func (f *finder) openAbove(message string, end int) (at int, found bool) {
 	start := strings.LastIndexByte(f.src[:end], '\n') + 1
 	line := f.src[start : start+lineEnd(f.src[start:])]
@@ -142,7 +140,7 @@ func (f *finder) openAbove(message string, end int) (at int, found bool) {
 // findBudget bounds the bytes that are read again to find one place.
 const findBudget = 6 << 20
 
-// finder seeks the place of a fault by reading beginnings of the text again.
+// finder finds the place of a fault by reading prefixes of the text again.
 type finder struct {
 	src    string
 	read   int // how far the library read before it saw the fault
@@ -157,9 +155,9 @@ func (f *finder) try(src string) (string, bool) {
 	return fault(src), true
 }
 
-// first returns the smallest of 0 to n from which on bad holds, n when it holds
-// for none below. It seeks from the end, where the mistake mostly is: near steps
-// by one, then in leaps. When the budget is spent it returns the best known.
+// first returns the smallest of 0 to n from which on bad holds, n when it holds for none below.
+// It searches from the end, where the mistake usually is: the first near steps by one, then in
+// growing leaps. When the budget is spent it returns the best known.
 func (f *finder) first(n, near int, bad func(int) bool) int {
 	lo, hi := -1, n
 	for step := 1; hi > 0 && lo < 0; near-- {
@@ -191,9 +189,9 @@ func (f *finder) first(n, near int, bad func(int) bool) int {
 	return hi
 }
 
-// shortest returns the offset of the last character of the shortest beginning
-// with this fault: first by whole lines, so that a word cut in two is no fault of
-// its own, then within the line.
+// shortest returns the offset of the last character of the shortest prefix with this fault. It
+// searches by whole lines first, so that a word cut in two is not a fault of its own, and then
+// within the line.
 func (f *finder) shortest(message string) int {
 	same := func(end int) bool {
 		if inBrackets(message) {
@@ -223,14 +221,14 @@ func (f *finder) shortest(message string) int {
 	return max(from, len(text)-size)
 }
 
-// inBrackets reports a fault that the end of a text inside brackets gives too.
+// inBrackets reports a fault that a text which ends inside brackets has, too.
 func inBrackets(message string) bool {
 	return strings.Contains(message, "did not find expected ',' or") || strings.Contains(message, "expected node content")
 }
 
-// closable reports whether a text would do if more followed: what is missing, a
-// value or a bracket, is added until the library has nothing to say. A text that
-// ends inside quotes would do.
+// closable reports whether a text would be valid if more followed: it adds what is missing, a
+// value or a bracket, until the library reports nothing. A text that ends inside quotes would be
+// valid.
 func (f *finder) closable(src string) bool {
 	src += "\n"
 	for range 3 * maxClosers {
@@ -253,14 +251,14 @@ func (f *finder) closable(src string) bool {
 	return false
 }
 
-// endInQuotes is what the library says of a quoted text without an end.
+// endInQuotes is the library's error about a quoted text without an end.
 const endInQuotes = "unexpected end of stream"
 
-// maxClosers is how many brackets may be open for the search to go on.
+// maxClosers is how many open brackets closable tries to close.
 const maxClosers = 8
 
-// opening returns the offset of the outermost bracket that is open at the end: a
-// text that ends before it has no fault, and any that ends behind it has.
+// opening returns the offset of the outermost bracket that is open at the end: a text that ends
+// before it has no fault, and any longer one has.
 func (f *finder) opening() int {
 	good := func(end int) bool {
 		got, ok := f.try(f.src[:end])
@@ -271,8 +269,8 @@ func (f *finder) opening() int {
 	return mark(f.src, starts[at-1:at+1], "[{", good)
 }
 
-// quote returns the offset of the quote that is open at the end. The library
-// tells its line, except the first.
+// quote returns the offset of the quote that is open at the end. The library tells its line,
+// except for the first line.
 func (f *finder) quote(message string) int {
 	good := func(end int) bool {
 		got, ok := f.try(f.src[:end])
@@ -286,8 +284,8 @@ func (f *finder) quote(message string) int {
 	return mark(f.src, starts[line-1:line+1], "\"'", good)
 }
 
-// mark returns the last offset of a line, given by its ends, that holds one of
-// the marks and before which all is good; the line's start when there is none.
+// mark returns the last offset in a line that holds one of the marks and before which all is
+// good; the line's start when there is none. line has the line's two ends.
 func mark(src string, line []int, marks string, good func(int) bool) int {
 	for end := line[1]; end > line[0]; end-- {
 		if strings.IndexByte(marks, src[end-1]) >= 0 && good(end-1) {

@@ -17,8 +17,8 @@ func bytesText(n int) string {
 	return strconv.Itoa(n) + " bytes"
 }
 
-// cursor finds the byte at a line and column. Asked in the order of the text, as
-// a tree is walked, all answers together cost one pass.
+// cursor finds the byte at a line and column. Asked in the order of the text, as a tree is
+// walked, all answers together take one pass.
 type cursor struct {
 	src    string
 	starts []int // of the lines, in bytes
@@ -37,8 +37,8 @@ func newCursor(src string) cursor {
 	return c
 }
 
-// seek returns the offset of a line and column, both from 1; that of the line's
-// end when the line is shorter, and the text's when there is no such line.
+// seek returns the offset of a line and column, both from 1. If the line is shorter it returns
+// the line's end; if there is no such line, the text's.
 func (c *cursor) seek(line, column int) int {
 	if line < 1 || line > len(c.starts) {
 		return len(c.src)
@@ -54,7 +54,7 @@ func (c *cursor) seek(line, column int) int {
 	return c.off
 }
 
-// text returns a line without its end, "" when there is none.
+// text returns a line without its newline, "" when there is none.
 func (c *cursor) text(line int) string {
 	if line < 1 || line > len(c.starts) {
 		return ""
@@ -93,9 +93,9 @@ func (p *parser) badText() bool {
 	return false
 }
 
-// directives refuses lines such as "%YAML 1.2". The library drops them from its
-// tree, and a long list of them costs it quadratic time. They stand before a
-// document: at the start, or behind "...".
+// directives refuses lines such as "%YAML 1.2". The library drops them from its tree, and a long
+// list of them takes it quadratic time. They come before a document: at the start, or after
+// "...".
 func (p *parser) directives() {
 	before := true
 	for i, start := range p.cursor.starts {
@@ -113,10 +113,9 @@ func (p *parser) directives() {
 	}
 }
 
-// manyValues refuses a text that could hold far more values than are allowed,
-// because the library builds its whole tree before they can be counted. What may
-// begin a value is counted also in text and comments, hence the margin; the tree
-// has at most two nodes for each.
+// manyValues refuses a text that could hold far more values than allowed, because the library
+// builds its whole tree before they can be counted. It also counts characters in texts and
+// comments that could begin a value, hence the margin. The tree has at most two nodes for each.
 func (p *parser) manyValues() {
 	const margin = 8
 	marks := 0

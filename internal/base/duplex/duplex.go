@@ -1,7 +1,7 @@
-// Package duplex makes WebSockets on which one direction never holds up the other, nor what either
-// side says to show that it is there. What is written goes through an outbox: a writer waits until
-// the other side has taken enough, and pings and their answers pass. What comes is read from the
-// first moment on, into a queue of a bounded size. The package must not know what messages mean.
+// Package duplex makes WebSockets on which neither direction delays the other, nor the pings that
+// show that a side is alive. Writes go through an outbox: a writer waits until the other side has
+// taken enough, while pings and their answers pass. Incoming messages are read at once, into a
+// queue of bounded size. The package must not know what messages mean.
 package duplex
 
 import (
@@ -16,17 +16,17 @@ import (
 	"github.com/coder/websocket"
 )
 
-// PingEvery is how often each side shows that it is there, and keeps the connection open on its
-// way.
+// PingEvery is how often each side shows that it is alive, which also keeps the connection open
+// in between.
 const PingEvery = 20 * time.Second
 
 // Sizes in bytes.
 const (
-	queued  = 64 << 10 // of messages that wait to be read; at least one has room
+	queued  = 64 << 10 // bytes of messages that wait to be read; at least one has room
 	perItem = 64       // what an empty message counts as
 )
 
-// Conn is a WebSocket. Its methods may be called from many goroutines; Read is one's alone.
+// Conn is a WebSocket. Its methods may be called from many goroutines, Read only from one.
 type Conn struct {
 	ws   *websocket.Conn
 	out  *outbox
@@ -36,10 +36,10 @@ type Conn struct {
 	queue []message
 	size  int
 	err   error         // why nothing more comes
-	more  chan struct{} // tells Read
-	room  chan struct{} // tells the reader
-	heard time.Time     // when the other side was last heard, or could not be
-	full  bool          // the reader waits for room
+	more  chan struct{} // wakes Read
+	room  chan struct{} // wakes the reading goroutine
+	heard time.Time     // when something last came, or this side could not have noticed it
+	full  bool          // the reading goroutine waits for room
 }
 
 type message struct {
@@ -47,7 +47,7 @@ type message struct {
 	data []byte
 }
 
-// Accept makes a request a WebSocket with messages of at most limit bytes. When it fails it has
+// Accept makes a request a WebSocket with messages of at most limit bytes. If it fails, it has
 // answered the request.
 func Accept(w http.ResponseWriter, r *http.Request, limit int64) (*Conn, error) {
 	h := &hijacker{ResponseWriter: w}
@@ -58,7 +58,7 @@ func Accept(w http.ResponseWriter, r *http.Request, limit int64) (*Conn, error) 
 	return begin(ws, h.out, limit), nil
 }
 
-// hijacker puts an outbox before the connection of a request.
+// hijacker puts an outbox in front of the connection of a request.
 type hijacker struct {
 	http.ResponseWriter
 	out *outbox
@@ -89,8 +89,8 @@ func (l lingering) Write(p []byte) (int, error) { return l.outbox.Write(p) }
 // Close implements io.Closer.
 func (l lingering) Close() error { return l.outbox.Close() }
 
-// Dial opens a WebSocket with messages of at most limit bytes. The response is there also where it
-// is refused.
+// Dial opens a WebSocket with messages of at most limit bytes. It returns the response even if
+// that is a refusal.
 func Dial(ctx context.Context, url string, client *http.Client, header http.Header, limit int64) (*Conn, *http.Response, error) {
 	t := &transport{base: client.Transport}
 	if t.base == nil {
@@ -109,7 +109,7 @@ func Dial(ctx context.Context, url string, client *http.Client, header http.Head
 	return begin(ws, t.out, limit), resp, nil
 }
 
-// transport puts an outbox before the connection that an upgraded response is.
+// transport puts an outbox in front of the connection of an upgraded response.
 type transport struct {
 	base http.RoundTripper
 	out  *outbox
@@ -154,7 +154,7 @@ func (c *Conn) read() {
 	}
 }
 
-// push queues a message, when there is room.
+// push queues a message, once there is room.
 func (c *Conn) push(m message) error {
 	for {
 		c.mu.Lock()
@@ -175,7 +175,7 @@ func (c *Conn) push(m message) error {
 	}
 }
 
-// tell wakes the goroutine that waits; one call is kept for one that does not yet.
+// tell wakes a waiting goroutine; one call is remembered if none waits.
 func tell(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -183,8 +183,8 @@ func tell(c chan struct{}) {
 	}
 }
 
-// Read returns the next message. Behind the last one it says why none follows. The end of ctx ends
-// the wait alone.
+// Read returns the next message. After the last one it returns why none follows. The end of ctx
+// only ends the wait.
 func (c *Conn) Read(ctx context.Context) (websocket.MessageType, []byte, error) {
 	for {
 		c.mu.Lock()
@@ -210,8 +210,8 @@ func (c *Conn) Read(ctx context.Context) (websocket.MessageType, []byte, error) 
 	}
 }
 
-// Write writes one message, when the other side has taken enough of those before it. The end of ctx
-// ends the wait alone.
+// Write writes one message, once the other side has taken enough of earlier ones. The end of ctx
+// only ends the wait.
 func (c *Conn) Write(ctx context.Context, kind websocket.MessageType, data []byte) error {
 	if err := c.out.wait(ctx, window); err != nil {
 		return err
@@ -219,21 +219,22 @@ func (c *Conn) Write(ctx context.Context, kind websocket.MessageType, data []byt
 	return c.ws.Write(context.Background(), kind, data) // into the outbox, which never waits
 }
 
-// Gone is closed when nothing more comes from the other side, whether or not all was read.
+// Gone is closed when nothing more comes from the other side, even if not all was read.
 func (c *Conn) Gone() <-chan struct{} { return c.gone }
 
-// Broke reports whether it is Gone without a goodbye.
+// Broke reports whether the connection ended without a closing message.
 func (c *Conn) Broke() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err != nil && websocket.CloseStatus(c.err) != websocket.StatusNormalClosure
 }
 
-// Limit bounds messages that follow, in bytes.
+// Limit bounds later messages, in bytes.
 func (c *Conn) Limit(bytes int64) { c.ws.SetReadLimit(bytes) }
 
-// Silent is for how long nothing at all came from the other side while it could be heard: not while
-// this side had no room for more, nor while the other one did not take what was written.
+// Silent is how long nothing came from the other side although it could have. The time does not
+// count while this side has no room for more, or while the other side does not take what was
+// written.
 func (c *Conn) Silent() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,7 +248,7 @@ func (c *Conn) Silent() time.Duration {
 	return now.Sub(c.heard)
 }
 
-// Keep pings again and again until the connection ends, but for when earlier bytes wait to be
+// Keep pings again and again until the connection ends, except while earlier bytes wait to be
 // taken.
 func (c *Conn) Keep(every time.Duration) {
 	tick := time.NewTicker(every)
@@ -267,7 +268,7 @@ func (c *Conn) Keep(every time.Duration) {
 	}
 }
 
-// Close ends the connection when the other side has taken all that was written, or ctx ends.
+// Close ends the connection once the other side has taken all that was written, or ctx ends.
 func (c *Conn) Close(ctx context.Context) {
 	if c.out.wait(ctx, 1) == nil {
 		c.out.linger()

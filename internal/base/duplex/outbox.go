@@ -11,37 +11,37 @@ import (
 
 // Sizes in bytes.
 const (
-	window  = 64 << 10       // of what waits in an outbox before others wait to write
-	answers = window + 4<<10 // of what waits when pings are not answered any more
-	most    = 2 << 20        // that can wait: a message of the largest size, and pings
+	window  = 64 << 10       // bytes in an outbox at which writers begin to wait
+	answers = window + 4<<10 // bytes at which pings are not answered any more
+	most    = 2 << 20        // bytes that can ever wait: a message of the largest size, and pings
 )
 
 const (
-	lingers = time.Minute     // how long a connection stays behind its last word, for an other side that reads slowly
+	lingers = time.Minute     // how long a closed connection is kept for a side that reads slowly
 	flushes = 5 * time.Second // for what was written right before the end
 )
 
 var errFull = errors.New("the other side takes nothing")
 
-// outbox is a connection to which writing never waits: one goroutine carries what was written. So a
-// long message does not hold up the answer to a ping.
+// outbox is a connection on which a write never waits: one goroutine sends what was written. So a
+// long message does not delay the answer to a ping.
 type outbox struct {
 	io.ReadWriteCloser
 	closed  chan struct{}
-	some    chan struct{} // tells the carrier
-	reading sync.Mutex    // held by a read
+	some    chan struct{} // wakes that goroutine
+	reading sync.Mutex    // held during a read
 
 	mu     sync.Mutex
 	buf    []byte
 	inHand int           // bytes that are being written
 	err    error         // why nothing more can be written
 	over   bool          // it was closed
-	stays  bool          // the end leaves time to the other side
+	stays  bool          // at the end the other side gets time to read
 	taken  chan struct{} // closed, and made anew, when bytes were taken
-	heard  time.Time     // when something came
+	heard  time.Time     // when something last came
 }
 
-// timed is a connection that can end reads and writes by themselves: a server's.
+// timed is a connection on which a server's reads and writes can have deadlines.
 type timed interface {
 	SetReadDeadline(time.Time) error
 	SetWriteDeadline(time.Time) error
@@ -54,13 +54,13 @@ func newOutbox(c io.ReadWriteCloser) *outbox {
 	return o
 }
 
-// carry writes what waits, until the end.
+// carry sends what waits, until the end.
 func (o *outbox) carry() {
 	for open := true; open; {
 		select {
 		case <-o.some:
 		case <-o.closed:
-			open = false // what was written before it goes out
+			open = false // what was written before is still sent
 		}
 		if o.flush() != nil {
 			o.Close()
@@ -90,14 +90,14 @@ func (o *outbox) flush() error {
 	return err
 }
 
-// end closes the connection behind its last word. Were it closed while something unread has come,
-// the kernel would throw away what the other side has not taken yet.
+// end closes the connection after the last byte was sent. If unread bytes had come, a plain close
+// would make the kernel drop what the other side has not taken yet.
 func (o *outbox) end() {
 	o.mu.Lock()
 	stays := o.stays
 	o.mu.Unlock()
 	if t, ok := o.ReadWriteCloser.(timed); ok && stays {
-		o.reading.Lock() // a read under way has ended
+		o.reading.Lock() // until a read under way has ended
 		defer o.reading.Unlock()
 		if t.CloseWrite() == nil && t.SetReadDeadline(time.Now().Add(lingers)) == nil {
 			_, _ = io.CopyN(io.Discard, o.ReadWriteCloser, most)
@@ -152,10 +152,10 @@ func (o *outbox) size() int {
 	return len(o.buf) + o.inHand
 }
 
-// answers reports whether a ping is to be answered: not to one that reads nothing, and pings.
+// answers reports whether to answer a ping: a side that pings without reading gets no answers.
 func (o *outbox) answers() bool { return o.size() < answers }
 
-// wait waits until less than some bytes are left.
+// wait waits until fewer than less bytes are left.
 func (o *outbox) wait(ctx context.Context, less int) error {
 	for {
 		o.mu.Lock()
@@ -177,15 +177,14 @@ func (o *outbox) wait(ctx context.Context, less int) error {
 	}
 }
 
-// linger has the end leave time to the other side.
+// linger makes the end leave the other side time to read.
 func (o *outbox) linger() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.stays = true
 }
 
-// Close implements io.Closer. A read under way ends; what was written goes out behind it, where
-// there is a way.
+// Close implements io.Closer. A read under way ends; what was written is still sent, if possible.
 func (o *outbox) Close() error {
 	o.mu.Lock()
 	over := o.over

@@ -1,6 +1,5 @@
-// Package limiter counts what users have open at one time and lets them wait for
-// it in turn, so that no user keeps all others out. It must not open or close
-// anything itself.
+// Package limiter bounds what users have open at the same time and lets them wait for it in turn,
+// so that no user keeps all others out. It must not open or close anything itself.
 package limiter
 
 import (
@@ -10,20 +9,22 @@ import (
 	"sync"
 )
 
-// Limiter are places of one kind. The exported fields are set before the first Take or Wait.
+// Limiter is a number of places of one kind. Set the exported fields before the first Take or
+// Wait.
 type Limiter struct {
-	All  int    // places that there are
-	One  int    // of them for one user
-	What string // what takes one, for a sentence: "streams"
-	// Line is how many requests of one user may wait for a place, Lines of all users together.
+	All  int    // the number of places
+	One  int    // the most places of one user
+	What string // what takes a place, for messages: "streams"
+	// Line is how many requests of one user may wait for a place, Lines is that of all users
+	// together.
 	Line, Lines int
-	// Given, where it is set, is told whose turn it is, one at a time and in order.
+	// Given, if set, is called with the user whose turn it is, one call at a time and in order.
 	Given func(by string)
-	// Group, where it is set, is a user's group. Groups take turns, and in each its users. Where
-	// all lines are full the group with the most requests gives way.
+	// Group, if set, is a user's group. Groups take turns, and users within each group. Where all
+	// lines are full the group with the most requests gives way.
 	Group func(by string) string
-	// Order, where it is set, says which of two users that wait comes first: below 0 is a. Equal
-	// ones take turns.
+	// Order, if set, says which of two waiting users comes first: below 0 it is a. Equal ones
+	// take turns.
 	Order func(a, b string) int
 
 	mu      sync.Mutex
@@ -34,20 +35,20 @@ type Limiter struct {
 	waiting int
 }
 
-// place is one request that waits.
+// place is one waiting request.
 type place struct {
 	ready chan struct{} // closed when the place is given, or lost
 	lost  bool
 }
 
-// Full is the error of a request for which there is no room in the line.
+// Full is the error of a request that may not even wait.
 type Full struct{ text string }
 
 // Error implements error.
 func (f *Full) Error() string { return f.text }
 
-// Take counts a user in, until leave is called, which may be done more than once. refusal says why
-// it may not be.
+// Take gives a user a place until leave is called, which may be called more than once. refusal
+// says why there is none.
 func (s *Limiter) Take(by string) (leave func(), refusal string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,12 +63,12 @@ func (s *Limiter) Take(by string) (leave func(), refusal string) {
 	return s.give(by), ""
 }
 
-// Wait counts a user in as Take does, and waits for that in turn: each user that waits is served
-// once before any of them is served twice, and one user's own requests as they came. The error is a
+// Wait gives a user a place as Take does, but waits for it in turn: each waiting user is served
+// once before any is served twice, and the requests of one user in their order. The error is a
 // Full, or that of ctx.
 func (s *Limiter) Wait(ctx context.Context, by string) (leave func(), err error) {
 	s.mu.Lock()
-	if s.open < s.All && s.by[by] < s.One { // then none waits that could have it
+	if s.open < s.All && s.by[by] < s.One { // then no waiting user could have it
 		defer s.mu.Unlock()
 		return s.give(by), nil
 	}
@@ -89,7 +90,7 @@ func (s *Limiter) Wait(ctx context.Context, by string) (leave func(), err error)
 	return sync.OnceFunc(func() { s.free(by) }), nil
 }
 
-// Tell has a function told whose turn it is, as Given is, of seats that are in use; nil tells none.
+// Tell sets Given while places are in use; nil sets none.
 func (s *Limiter) Tell(f func(by string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +110,8 @@ func (s *Limiter) give(by string) (leave func()) {
 	return sync.OnceFunc(func() { s.free(by) })
 }
 
-// join puts a request at the end of its user's line. Where all lines together are full the longest
-// one gives way to a shorter one, of the largest group. The mutex is held.
+// join puts a request at the end of its user's line. Where all lines together are full, the
+// longest line of the largest group gives way to a shorter one. The mutex is held.
 func (s *Limiter) join(by string) (*place, error) {
 	if len(s.lines[by]) >= s.Line {
 		return nil, &Full{fmt.Sprintf(
@@ -137,8 +138,9 @@ func (s *Limiter) full() error {
 		"%d requests wait for their turn (%s), the most that this server allows; try again", s.Lines, s.What)}
 }
 
-// shorten takes the last place of the longest line, if that is longer than the line of a user with
-// one more. It is a line of the group in which most wait, if that is more than in the user's own.
+// shorten removes the last request of the longest line, if that line is longer than the user's
+// own would become. With groups it is a line of the group with the most waiting requests, if
+// those are more than in the user's own.
 func (s *Limiter) shorten(by string) bool {
 	sizes := map[string]int{}
 	for _, user := range s.next {
@@ -178,7 +180,7 @@ func (s *Limiter) group(by string) string {
 	return s.Group(by)
 }
 
-// leave takes a request out of its line; the mutex is held.
+// leave removes a request from its line; the mutex is held.
 func (s *Limiter) leave(by string, p *place) {
 	line := slices.DeleteFunc(s.lines[by], func(q *place) bool { return q == p })
 	s.waiting--
@@ -188,8 +190,7 @@ func (s *Limiter) leave(by string, p *place) {
 	}
 }
 
-// quit takes a request out of its line whose client has gone; false is that its turn has come
-// meanwhile.
+// quit removes a request whose client has gone from its line; false: its turn has come meanwhile.
 func (s *Limiter) quit(by string, p *place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,8 +248,8 @@ func (s *Limiter) first() (user string, ok bool) {
 	return user, ok
 }
 
-// behind puts the group of a user that was served behind all others that wait, and in it the user
-// last. The mutex is held.
+// behind moves the group of a user that was served behind all other waiting groups, and the user
+// to the end within it. The mutex is held.
 func (s *Limiter) behind(served string) {
 	of := s.group(served)
 	next, last := make([]string, 0, len(s.next)), []string(nil)

@@ -1,7 +1,6 @@
-// Package record keeps what is written of a task as small files of its folder, each written once or
-// replaced as a whole, so that a reader never sees a half of one. What a task may have
-// put in the place of one is removed or refused, never followed. It must not know what the
-// files say.
+// Package safefile keeps records of a task as small files of its folder. Each is written once or
+// replaced as a whole, so that a reader never sees a half of one. What a task may have put in the
+// place of one is removed or refused, and never followed. It must not know what the files say.
 package safefile
 
 import (
@@ -20,8 +19,8 @@ import (
 // and could make it long.
 const Longest = 4 << 20
 
-// Write replaces a file as a whole. It does not wait for the disk: what the
-// file says only matters to this boot of the machine.
+// Write replaces a file as a whole. It does not wait for the disk: the content only matters until
+// the machine is rebooted.
 func Write(dir, name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -34,8 +33,8 @@ func Write(dir, name string, v any) error {
 	return Replace(tmp, filepath.Join(dir, name))
 }
 
-// WriteNew writes a file that did not exist before. What a task may have put
-// there is removed and never opened: the other end of a pipe would be waited for.
+// WriteNew writes a file that must not exist. What a task may have put there is removed and never
+// opened: opening a pipe would wait for its other end.
 func WriteNew(path string, data []byte) error {
 	f, err := CreateNew(path)
 	if err != nil {
@@ -45,7 +44,7 @@ func WriteNew(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// CreateNew makes a file that did not exist before, as WriteNew.
+// CreateNew makes a file that must not exist, as WriteNew does.
 func CreateNew(path string) (*os.File, error) {
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	f, err := os.OpenFile(path, flags, 0o600)
@@ -61,8 +60,8 @@ func CreateNew(path string) (*os.File, error) {
 	return f, ownAsFolder(f)
 }
 
-// ownAsFolder gives a file to the owner of its folder: process 1 of a container reads what
-// a server that is root writes.
+// ownAsFolder gives a file to the owner of its folder: process 1 of a container reads what a
+// server that is root writes.
 func ownAsFolder(f *os.File) error {
 	var st unix.Stat_t
 	if os.Geteuid() != 0 || unix.Stat(filepath.Dir(f.Name()), &st) != nil || st.Uid == 0 {
@@ -71,8 +70,7 @@ func ownAsFolder(f *os.File) error {
 	return f.Chown(int(st.Uid), int(st.Gid))
 }
 
-// Replace renames a file over whatever has the name, also over a directory that
-// a task made there.
+// Replace renames a file over whatever has the name, even a directory that a task made there.
 func Replace(from, to string) error {
 	err := os.Rename(from, to)
 	if st, statErr := os.Lstat(to); err == nil || statErr != nil || !st.IsDir() {
@@ -114,8 +112,8 @@ func SyncDir(dir string) error {
 // ErrNotPlain says that something else than a plain file stands where one belongs.
 var ErrNotPlain = errors.New("is not a plain file")
 
-// OpenPlain opens a plain file for reading: not through a link in its last
-// element, and without waiting for the other end of a pipe.
+// OpenPlain opens a plain file for reading: not through a link in its last element, and without
+// waiting for the other end of a pipe.
 func OpenPlain(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ELOOP) {

@@ -15,26 +15,26 @@ import (
 )
 
 const (
-	// KeepAnswers is how long an answer is remembered with its idempotency key, at least.
+	// KeepAnswers is how long an answer is kept for its idempotency key, at least.
 	KeepAnswers = 24 * model.Hour
-	// subjectKeys is how many keys of one subject are remembered, and submissions are
-	// refused beyond. The allKeys of all subjects take some 50 MiB of memory.
+	// subjectKeys is how many keys of one subject are remembered; beyond it, submissions are
+	// refused. allKeys of all subjects take some 50 MiB of memory.
 	subjectKeys = 300_000
 	allKeys     = 4 * subjectKeys
-	// spareKeys are kept for stops and what else is no submission.
+	// spareKeys are kept for stops and other commands that are no submissions.
 	spareKeys = 20_000
 	// forgetKeys is how many answers one batch forgets when they are old enough.
 	forgetKeys = 1000
 )
 
-// answersTable holds answers in the order of their times. Which row a key has is known in
-// memory: an index of keys, which are random, would write a page for each of them. Numbers have no
-// gap: those from head.forgot+1 to head.answered are there.
+// answersTable holds answers in the order of their times. The row of a key is known in memory
+// only: an index of keys, which are random, would write a page for each of them. Numbers have no
+// gap: those from head.forgot+1 to head.answered exist.
 const answersTable = `CREATE TABLE IF NOT EXISTS answers (
 	id INTEGER PRIMARY KEY, mark BLOB NOT NULL, subject TEXT NOT NULL, at INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL);
 `
 
-// markOf is a key in memory.
+// markOf is the form of a key in memory.
 type markOf [16]byte
 
 func markKey(m model.Meta) markOf {
@@ -42,18 +42,17 @@ func markKey(m model.Meta) markOf {
 	return markOf(sum[:])
 }
 
-// answers is what is known of them in memory: this process is the only one that changes
-// them.
+// answers is the index of answers in memory: only this process changes them.
 type answers struct {
 	mu     sync.Mutex
 	rows   map[markOf]int64 // id in the table
 	held   map[model.Subject]int
 	last   int64      // id of the last row
 	oldest model.Time // of the first row; 0 when there is none
-	limit  int        // of one subject
+	limit  int        // for one subject
 }
 
-// openAnswers reads which keys there are.
+// openAnswers reads the index.
 func (s *Store) openAnswers(ctx context.Context, limit int) error {
 	if limit == 0 {
 		limit = subjectKeys
@@ -69,7 +68,7 @@ func (s *Store) openAnswers(ctx context.Context, limit int) error {
 	return s.loadAnswers(ctx)
 }
 
-// loadAnswers reads which keys there are.
+// loadAnswers reads the index.
 func (s *Store) loadAnswers(ctx context.Context) error {
 	a := &s.answers
 	rows, err := s.read.QueryContext(ctx, "SELECT id, mark, subject, at FROM answers ORDER BY id")
@@ -96,17 +95,17 @@ func (s *Store) loadAnswers(ctx context.Context) error {
 	if err := rows.Err(); err != nil {
 		return s.explain("cannot read the answers", err)
 	}
-	// No number is given twice, also not that of an answer that was lost.
+	// No number is used twice, not even that of a lost answer.
 	err = s.read.QueryRowContext(ctx, "SELECT max(answered, ?) FROM head", a.last).Scan(&a.last)
 	return s.explain("cannot read the answers", err)
 }
 
-// checksumAnswer covers what a row says.
+// checksumAnswer covers the content of a row.
 func checksumAnswer(m markOf, data []byte) uint32 {
 	return crc32.Update(crc32.Checksum(m[:], castagnoli), castagnoli, data)
 }
 
-// answerRow is a row as it was found.
+// answerRow is a row as it was read.
 type answerRow struct {
 	id         int64
 	mark, data sql.RawBytes
@@ -116,7 +115,7 @@ type answerRow struct {
 }
 
 // damage says that a row is not as it was written, and which job it is about where that can be
-// read; "" if it is sound. The key itself is kept nowhere.
+// read; "" if it is sound. The key itself is not stored.
 func (r *answerRow) damage() string {
 	var said engine.Answered
 	err := json.Unmarshal(r.data, &said)
@@ -134,12 +133,12 @@ func (r *answerRow) damage() string {
 type forgotten struct {
 	marks    []markOf
 	subjects []model.Subject
-	last     int64      // the last number of them
+	last     int64      // the number of the last of them
 	oldest   model.Time // of those that stay
 }
 
-// saveAnswers writes the answers of a batch, and forgets some that are old enough. The head says
-// which numbers there are then.
+// saveAnswers writes the answers of a batch, and forgets some that are old enough. It updates
+// their numbers in the head.
 func (s *Store) saveAnswers(ctx context.Context, tx *sql.Conn, of []engine.Answered) (*forgotten, error) {
 	if len(of) == 0 {
 		return nil, nil
@@ -187,7 +186,7 @@ func forget(ctx context.Context, tx *sql.Conn, before model.Time) (*forgotten, e
 		}
 		f.last = max(f.last, id)
 		if len(mark) != len(markOf{}) {
-			continue // it was never known by a key
+			continue // it had no key in memory
 		}
 		f.marks, f.subjects = append(f.marks, markOf(mark)), append(f.subjects, subject)
 	}
@@ -198,7 +197,7 @@ func forget(ctx context.Context, tx *sql.Conn, before model.Time) (*forgotten, e
 	return f, err
 }
 
-// keepAnswers takes into memory what a batch made durable.
+// keepAnswers updates the index after a batch became durable.
 func (s *Store) keepAnswers(of []engine.Answered, gone *forgotten) {
 	a := &s.answers
 	a.mu.Lock()
@@ -250,8 +249,9 @@ func (s *Store) Recall(ctx context.Context, m model.Meta) (*engine.Answered, err
 	return out, nil
 }
 
-// KeysFull says why one more key of a subject is not remembered, nil when it is. Young
-// ones are never forgotten for it. Stops and the like (not submissions) have some more room.
+// KeysFull says why one more key of a subject is not remembered, nil when it is. Keys younger
+// than KeepAnswers are never forgotten to make room. Commands other than submissions, such as
+// stops, have some extra room.
 func (s *Store) KeysFull(subject model.Subject, submission bool, now model.Time) error {
 	a := &s.answers
 	a.mu.Lock()

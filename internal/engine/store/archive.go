@@ -29,7 +29,7 @@ func (s *Store) archiveChunk(ctx context.Context, seq uint64) (int, error) {
 	if err != nil || len(events) == 0 {
 		return 0, err
 	}
-	// Damage must not hide in the archive: nothing is moved unchecked.
+	// Nothing is moved unchecked: damage must not hide in the archive.
 	for i := range events {
 		if events[i].checksum() != events[i].sum {
 			return 0, fmt.Errorf("event %d is damaged: its checksum does not match", events[i].seq)

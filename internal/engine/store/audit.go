@@ -12,7 +12,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// AuditLine is one line of the audit log: which subject did, or was refused, what, and when.
+// AuditLine is one line of the audit log: what a subject did, or was refused, and when.
 type AuditLine struct {
 	Seq     int64
 	Time    model.Time
@@ -21,15 +21,14 @@ type AuditLine struct {
 	Object  string
 	Outcome string // "done" or "refused"
 	Detail  string
-	From    string // the address that the request came from; "" is not known, or the server itself
+	From    string // the address of the request; "": unknown, or the server itself
 }
 
-// fromMark parts the detail of a row from the address behind it. The address came later than the
-// table: in the same column the digests cover it, and those of lines before it stay what they
-// were.
+// fromMark separates the detail in a row from the address behind it. The address was added after
+// the table: in the same column the digests cover it, and older lines keep their digests.
 const fromMark = "\x1f"
 
-// kept is the detail as its column has it.
+// kept is the detail as it is stored.
 func (l *AuditLine) kept() string {
 	if l.From == "" {
 		return l.Detail
@@ -37,14 +36,14 @@ func (l *AuditLine) kept() string {
 	return l.Detail + fromMark + l.From
 }
 
-// took reads the detail as its column has it.
+// took reads the detail as it is stored.
 func (l *AuditLine) took() {
 	if i := strings.LastIndex(l.Detail, fromMark); i >= 0 {
 		l.Detail, l.From = l.Detail[:i], l.Detail[i+len(fromMark):]
 	}
 }
 
-// sum is the line's own; link that of the line and all before it.
+// sum is the line's own digest. link is the digest of the line and all before it.
 func (l *AuditLine) sum(link digest) digest {
 	return rowSum("audit", l.Seq, int64(l.Time), l.Subject, l.Verb, l.Object, l.Outcome, l.kept(), link[:])
 }
@@ -54,7 +53,7 @@ func (l *AuditLine) link(before digest) digest {
 	return sumOf(before[:], own[:])
 }
 
-// addAudit adds lines behind the last one.
+// addAudit appends lines.
 func addAudit(ctx context.Context, tx *sql.Conn, m *mark, lines []AuditLine) error {
 	if len(lines) == 0 {
 		return nil
@@ -83,7 +82,7 @@ func addAudit(ctx context.Context, tx *sql.Conn, m *mark, lines []AuditLine) err
 // Audit is a line that is written with a batch of events.
 type Audit = engine.Audit
 
-// auditOf are the lines of a batch.
+// auditOf converts the lines of a batch.
 func auditOf(of []engine.Audit) (lines []AuditLine) {
 	for _, a := range of {
 		lines = append(lines, AuditLine{Time: a.Time, Subject: a.Subject, Verb: a.Verb, Object: a.Object,
@@ -93,8 +92,7 @@ func auditOf(of []engine.Audit) (lines []AuditLine) {
 	return lines
 }
 
-// AuditLines returns up to limit lines of the audit log before a line (0: from the newest), newest
-// first.
+// AuditLines returns up to limit lines before a line (0: from the newest), newest first.
 func (s *Store) AuditLines(ctx context.Context, before int64, limit int) ([]AuditLine, error) {
 	const fields = "seq, time, subject, verb, object, outcome, detail, link, sum"
 	rows, err := s.read.QueryContext(ctx, "SELECT "+fields+" FROM audit "+
@@ -120,16 +118,15 @@ func (s *Store) AuditLines(ctx context.Context, before int64, limit int) ([]Audi
 	return out, s.explain("cannot read the audit log", rows.Err())
 }
 
-// forgetVerb is the verb of the line, of the server's own subject, that says which lines before it
-// were forgotten.
+// forgetVerb is the verb of a line, by the server's own subject, that says which lines before it
+// were removed.
 const (
 	forgetVerb  = "forget lines"
 	auditServer = "system"
 	forgetLines = 1000 // in one transaction at most
 )
 
-// forgotUpTo reads the last line of those that were forgotten, and its link, off the line that says
-// so.
+// forgotUpTo reads from a line with forgetVerb the last removed line, and its link.
 func (l *AuditLine) forgotUpTo() (last int64, link digest, ok bool) {
 	var head string
 	if l.Subject != auditServer || l.Verb != forgetVerb {
@@ -142,9 +139,9 @@ func (l *AuditLine) forgotUpTo() (last int64, link digest, ok bool) {
 	return last, link, err == nil && copy(link[:], b) == len(link) && len(b) == len(link)
 }
 
-// ForgetAudit removes lines of the audit log from before an instant, the oldest ones, 1,000 at
-// most, in favour of a line that says so and with which the rest can be proven still. It returns
-// how many; less than 1,000 are the last.
+// ForgetAudit removes the oldest lines of the audit log from before an instant, at most 1,000. It
+// adds a line that says so, with which the rest can still be proven. It returns how many; fewer
+// than 1,000 means that none is left to remove.
 func (s Retention) ForgetAudit(ctx context.Context, before, now model.Time) (n int, err error) {
 	err = s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		rows, err := tx.QueryContext(ctx, "SELECT seq, time, subject, verb, object, outcome, detail, link FROM audit ORDER BY seq LIMIT ?", forgetLines)
@@ -171,7 +168,7 @@ func (s Retention) ForgetAudit(ctx context.Context, before, now model.Time) (n i
 		}
 		line := AuditLine{Time: now, Subject: auditServer, Verb: forgetVerb, Object: "the audit log", Outcome: "done",
 			Detail: fmt.Sprintf("forgot lines 1 to %d, head %x", last, link[:])}
-		if err := addAudit(ctx, tx, m, []AuditLine{line}); err != nil { // before the others go: it follows the last of all
+		if err := addAudit(ctx, tx, m, []AuditLine{line}); err != nil { // before the others are deleted: it follows the last of all
 			return err
 		}
 		_, err = tx.ExecContext(ctx, "DELETE FROM audit WHERE seq <= ?", last)
@@ -183,7 +180,7 @@ func (s Retention) ForgetAudit(ctx context.Context, before, now model.Time) (n i
 	return n, nil
 }
 
-// OldestAudit is the time of the oldest line of the audit log; 0 is that there is none.
+// OldestAudit is the time of the oldest line of the audit log; 0: there is none.
 func (s Retention) OldestAudit(ctx context.Context) (at model.Time, err error) {
 	err = s.read.QueryRowContext(ctx, "SELECT time FROM audit ORDER BY seq LIMIT 1").Scan(&at)
 	return at, s.explain("cannot read the audit log", none(err))
@@ -195,17 +192,17 @@ func checkAudit(ctx context.Context, c querier, problem func(string)) error {
 	return err
 }
 
-// AuditProof says how far the audit log follows from itself.
+// AuditProof says how far the audit log's chain is intact.
 type AuditProof struct {
-	Forgotten int64  // lines 1 to this one were forgotten, as a later line says
+	Forgotten int64  // lines 1 to this one were removed, as a later line says
 	Lines     int64  // up to this line each follows from the one before
-	Head      string // the digest of that line with all before, in hex; "" where there is none
-	Problem   string // what is wrong with the next one; "" is nothing
+	Head      string // the digest of that line and all before, in hex; "": there is none
+	Problem   string // what is wrong with the next line; "": nothing
 }
 
-// followAudit reads the audit log up to the first line that does not follow from what is before it.
-// Where lines were forgotten it begins behind them, with the link that the latest line about that
-// has, which must be there, too.
+// followAudit reads the audit log up to the first line that does not follow from those before it.
+// Where lines were removed it begins behind them, with the link from the latest line about a
+// removal, which must exist, too.
 func followAudit(ctx context.Context, c querier, problem func(string)) (p AuditProof, err error) {
 	var link digest
 	var said AuditLine
@@ -246,7 +243,7 @@ func followAudit(ctx context.Context, c querier, problem func(string)) (p AuditP
 // VerifyAudit follows the chain of the audit log as it is now.
 func (s *reader) VerifyAudit(ctx context.Context) (AuditProof, error) {
 	var text string
-	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // lines may be forgotten meanwhile
+	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // lines may be removed meanwhile
 	if err != nil {
 		return AuditProof{}, s.explain("cannot read the audit log", err)
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// digest is half a SHA-256: it is against damage, not against who can write here.
+// digest is half a SHA-256: it protects against damage, not against an attacker who can write
+// here.
 type digest [16]byte
 
 // sumOf is the digest of some fields, each behind its length.
@@ -37,8 +38,8 @@ func (d digest) next(e *stored) digest {
 	return sumOf(d[:], n[:], []byte(e.kind), e.data)
 }
 
-// add and remove keep a sum over the rows of a table that does not depend on their order: rows
-// come and go, and a row that is missing or changed changes it.
+// add and remove keep a sum over the rows of a table that does not depend on their order. Rows
+// come and go; a missing or changed row changes the sum.
 func (d *digest) add(row digest) {
 	low, carry := bits.Add64(d.half(0), row.half(0), 0)
 	high, _ := bits.Add64(d.half(1), row.half(1), carry)
@@ -78,11 +79,11 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// mark is where a journal stands: what its table head says, and its seal as well.
+// mark is where a journal stands: the content of its table head, and of its seal.
 type mark struct {
 	epoch   uint64
 	seq     uint64 // the last event
-	changes uint64 // of rows, outside the journal too
+	changes uint64 // changes of rows, also outside the journal
 	job     model.JobID
 	link    digest // of the chain of events, up to seq
 	rows    digest // sum over finished jobs, secrets and tokens
@@ -95,9 +96,9 @@ func readMark(ctx context.Context, c querier) (m mark, err error) {
 	return m, err
 }
 
-// chain checks that events follow from what the chain was before them, and fills in their links
-// where fill says so, as for events of the archive. It returns the digest behind the last, and
-// the first event at which it breaks.
+// chain checks that events follow from the chain before them. With fill it fills in their links,
+// as for events of the archive. It returns the digest after the last event, and the first event
+// at which the chain breaks.
 func chain(from digest, events []stored, fill bool) (digest, error) {
 	for i := range events {
 		e := &events[i]

@@ -10,10 +10,10 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// Check implements engine.Tables: SQLite's own structures, snapshots, the list of the archive's
-// jobs, each finished job, secret and token against its sum and all of them against the head's, and
-// each answer to an idempotency key.
-// The events themselves are checked as they are replayed.
+// Check implements engine.Tables. It checks SQLite's own structures, snapshots, and the list of
+// the archive's jobs; each finished job, secret and token against its sum, and all of them
+// against the head's sum; and each answer to an idempotency key. The events themselves are
+// checked as they are replayed.
 func (s *reader) Check(ctx context.Context, problem func(string)) (engine.Checked, error) {
 	var n engine.Checked
 	if err := s.checkStructure(ctx, problem); err != nil {
@@ -89,7 +89,7 @@ func scanIDs(rows *sql.Rows) (ids []model.JobID, err error) {
 	return ids, rows.Err()
 }
 
-// checkRows reads all rows beside the journal in one transaction, so that a server may go on.
+// checkRows reads all rows besides the journal in one transaction, so that a server may go on.
 func (s *reader) checkRows(ctx context.Context, n *engine.Checked, problem func(string)) error {
 	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -124,8 +124,8 @@ func (s *reader) checkRows(ctx context.Context, n *engine.Checked, problem func(
 	return nil
 }
 
-// checkAnswers reads the answers to idempotency keys in one transaction: each against its checksum,
-// and their numbers against the head.
+// checkAnswers reads the answers to idempotency keys in one transaction: each against its
+// checksum, and their numbers against the head.
 func (s *reader) checkAnswers(ctx context.Context, n *engine.Checked, problem func(string)) error {
 	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"os"
 )
 
-// clusterFile is where the program before versions of the cluster file kept the present one: the
-// tag of the configuration, a line end, and the bytes of the file.
+// clusterFile is where older programs, without versions of the cluster file, kept the present
+// one: the tag of the configuration, a newline, and the bytes of the file.
 const clusterFile = "cluster-file"
 
-// clusterFileOf returns the file that such a program kept of the configuration of a tag; nil is
+// clusterFileOf returns the file that such a program kept for the configuration of a tag; nil:
 // none.
 func (s *Store) clusterFileOf(tag string) ([]byte, error) {
 	data, err := os.ReadFile(s.path(clusterFile))

@@ -11,8 +11,8 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// So many versions of the cluster file are kept at most, and so many bytes of them: the latest
-// ones, one at least.
+// Bounds on the kept versions of the cluster file, and on their bytes. The latest ones are kept,
+// at least one.
 const (
 	maxConfigs     = 1000
 	maxConfigBytes = 64 << 20
@@ -24,9 +24,9 @@ func configSum(v *engine.ConfigVersion, file []byte) digest {
 	return rowSum("configs", v.Version, int64(v.Time), v.Author, v.Reason, v.Tag, v.Restored, file)
 }
 
-// BeginConfig notes which cluster file is about to be applied, by whom, why and until when: should
-// the server end before EndConfig, the next one knows. One that was begun before is forgotten, with
-// its end.
+// BeginConfig records which cluster file is about to be applied, by whom, why and until when: if
+// the server ends before EndConfig, the next one knows. A file that was begun before is dropped,
+// with its end.
 func (s *Store) BeginConfig(ctx context.Context, v engine.ConfigVersion, file []byte) error {
 	if file == nil {
 		file = []byte{}
@@ -57,10 +57,10 @@ func (s *Store) BeginConfig(ctx context.Context, v engine.ConfigVersion, file []
 	return s.explain("cannot note the version of the cluster file", s.classify(err))
 }
 
-// EndConfig makes a version of what was begun, now that the configuration of that tag is in force;
-// a tag of "" forgets it. The same file with the same configuration as the version before is no new
-// one, which then has the end of what was begun, or none. Ends of earlier versions hold no more.
-// The oldest versions that are too many are removed.
+// EndConfig makes what was begun a version, now that the configuration of that tag is in force; a
+// tag of "" drops it. If file and configuration equal the latest version, no new version is made,
+// and the latest one gets the end of what was begun, or none. The ends of earlier versions are
+// dropped. The oldest versions are removed if there are too many.
 func (s *Store) EndConfig(ctx context.Context, tag string) error {
 	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		v, file, err := scanConfig(tx.QueryRowContext(ctx, "SELECT "+configColumns+", file, sum FROM configs WHERE tag = ''"))
@@ -94,8 +94,8 @@ func (s *Store) EndConfig(ctx context.Context, tag string) error {
 	return s.explain("cannot keep the version of the cluster file", s.classify(err))
 }
 
-// forgetConfig removes what was begun; its end becomes that of another version, in the place of
-// what that had, or of none (0).
+// forgetConfig removes what was begun. With heir, that version gets the end of what was begun, or
+// none, in place of its own; 0: there is no heir.
 func forgetConfig(ctx context.Context, tx *sql.Conn, m *mark, begun, heir int64) error {
 	if err := dropConfigs(ctx, tx, m, "tag = ''"); err != nil {
 		return err
@@ -113,7 +113,7 @@ func forgetConfig(ctx context.Context, tx *sql.Conn, m *mark, begun, heir int64)
 	})
 }
 
-// boundConfigs removes the oldest versions that are too many.
+// boundConfigs removes the oldest versions if there are too many.
 func boundConfigs(ctx context.Context, tx *sql.Conn, m *mark) error {
 	var from int64
 	err := tx.QueryRowContext(ctx, `SELECT coalesce(max(version), 0) FROM (SELECT version, row_number() OVER w AS n, sum(length(file)) OVER w AS bytes
@@ -149,8 +149,8 @@ func scanConfig(row interface{ Scan(...any) error }) (v engine.ConfigVersion, fi
 	return v, file, nil
 }
 
-// Configs returns up to limit versions of the cluster file before one (0: from the latest), the
-// latest first. One that is being applied is not among them.
+// Configs returns up to limit versions of the cluster file before a version (0: from the latest),
+// the latest first, without one that is being applied.
 func (s *reader) Configs(ctx context.Context, before int64, limit int) (list []engine.ConfigVersion, err error) {
 	rows, err := s.read.QueryContext(ctx, "SELECT "+configColumns+", file, sum FROM configs "+
 		"WHERE tag <> '' AND (? = 0 OR version < ?) ORDER BY version DESC LIMIT ?", before, before, limit)
@@ -171,8 +171,8 @@ func (s *reader) Configs(ctx context.Context, before int64, limit int) (list []e
 	return list, s.withEnds(ctx, list)
 }
 
-// ConfigFile returns a version of the cluster file with its file, byte for byte; false is that it
-// is not kept.
+// ConfigFile returns a version of the cluster file with its file, byte for byte; false: it is not
+// kept.
 func (s *reader) ConfigFile(ctx context.Context, version int64) (engine.ConfigVersion, []byte, bool, error) {
 	v, file, err := scanConfig(s.read.QueryRowContext(ctx, "SELECT "+configColumns+", file, sum FROM configs WHERE tag <> '' AND version = ?", version))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -186,9 +186,10 @@ func (s *reader) ConfigFile(ctx context.Context, version int64) (engine.ConfigVe
 	return one[0], file, err == nil, err
 }
 
-// SettleConfig makes the versions fit to the configuration in force at a start, by its tag: what an
-// earlier server had begun to apply, and what came into force otherwise, becomes a version of its
-// own, of the file that it was made of; nil is not known. The latest version again keeps its end.
+// SettleConfig makes the versions match the configuration in force at a start, by its tag. What
+// an earlier server had begun to apply, or what came into force in another way, becomes a version
+// of its own, with the given file; nil: the file is not known. If the latest version is in force,
+// it keeps its end.
 func SettleConfig(ctx context.Context, s *Store, tag string, v engine.ConfigVersion, file []byte) error {
 	list, err := s.Configs(ctx, 0, 1)
 	if err != nil {
@@ -221,8 +222,8 @@ func SettleConfig(ctx context.Context, s *Store, tag string, v engine.ConfigVers
 	return s.EndConfig(ctx, tag)
 }
 
-// SettleBegun is SettleConfig of what an earlier server had begun to apply alone; where nothing
-// was, it changes nothing.
+// SettleBegun is SettleConfig only for what an earlier server had begun to apply; else it changes
+// nothing.
 func SettleBegun(ctx context.Context, s *Store, tag string) error {
 	begun, err := begunConfig(ctx, s)
 	if err != nil || !begun {
@@ -238,13 +239,14 @@ func begunConfig(ctx context.Context, s *Store) (bool, error) {
 	return n > 0, s.explain("cannot read the versions of the cluster file", err)
 }
 
-// ByStart begins the reason of a version that a server applied since it was started with its file.
+// ByStart begins the reason of a version that a server applied because it was started with its
+// file.
 const ByStart = "comb serve: "
 
-// Replaced returns the version that a file was and the latest one, where the file was in force and
-// was replaced by others than the start of a server. A server that is started with it again, as
-// after a crash, must not take that back. It sees no version that was begun: SettleBegun comes
-// first.
+// Replaced reports whether a file was in force earlier and was then replaced, other than by the
+// start of a server; was is its version. A server that is started with the old file again, as
+// after a crash, must not undo that. Call SettleBegun first: a version that was only begun is not
+// seen.
 func Replaced(ctx context.Context, s *Store, file []byte) (was, latest engine.ConfigVersion, yes bool, err error) {
 	list, err := s.Configs(ctx, 0, 1)
 	if err != nil || len(list) == 0 {

@@ -14,7 +14,7 @@ import (
 
 // Copied says what a copy of a data directory holds.
 type Copied struct {
-	Cluster string      // whose it is
+	Cluster string      // the id of the cluster
 	Event   uint64      // the last event
 	Job     model.JobID // the last job
 }
@@ -23,10 +23,10 @@ type Copied struct {
 var CopyFiles = []string{databaseFile, sealFile, keyFile, clusterIDFile}
 
 // Copy makes a consistent copy of the database of a data directory, with what belongs to it, in a
-// new or empty folder. A server may work on the directory meanwhile: the copy is as of one event.
-// Secrets in it are encrypted as they are, by the key beside them.
+// new or empty folder. A server may use the directory meanwhile: the copy is as of one event.
+// Secrets stay encrypted; their key is copied, too.
 func Copy(ctx context.Context, dir, into string) (c Copied, err error) {
-	s, err := Open(ctx, dir, Options{ReadOnly: true}) // it looks whether the directory is sound at its end
+	s, err := Open(ctx, dir, Options{ReadOnly: true}) // at its end it checks whether the directory is sound
 	if err != nil {
 		return c, err
 	}
@@ -66,7 +66,7 @@ func Copy(ctx context.Context, dir, into string) (c Copied, err error) {
 	return c, errors.Join(seal.trouble(), seal.close())
 }
 
-// copyDatabase has SQLite write what one reader sees into a new file.
+// copyDatabase makes SQLite write one reader's view into a new file.
 func copyDatabase(ctx context.Context, from, to string) error {
 	db, err := sql.Open("sqlite", dsn(from, "ro", "cache_size(-4000)", "temp_store(MEMORY)"))
 	if err != nil {

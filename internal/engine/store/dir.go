@@ -33,13 +33,13 @@ func Begun(dir string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// prepareDir makes sure that the directory exists, on a file system that keeps
-// what it says it kept.
+// prepareDir makes sure that the directory exists, on a file system that keeps what it has
+// confirmed.
 func prepareDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the data directory: %w", err)
 	}
-	// Who may write here can put another key or database in place of ours.
+	// A user that may write here can put another key or database in place of ours.
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o002 != 0 {
 		return &Refused{dir, fmt.Sprintf("everyone may write there (mode %04o)", info.Mode().Perm()), "run: chmod 700 " + dir}
 	}
@@ -54,8 +54,8 @@ func prepareDir(dir string) error {
 	return nil
 }
 
-// networkFS names a file system, by its statfs magic number, on which SQLite's
-// locks, shared memory or fsync are known not to hold; "" for all others.
+// networkFS names a file system, by its statfs magic number, on which SQLite's locks, shared
+// memory or fsync are known to fail; "" for all others.
 func networkFS(magic int64) string {
 	switch uint32(magic) {
 	case 0x6969:
@@ -88,8 +88,8 @@ func networkFS(magic int64) string {
 	return ""
 }
 
-// lockDir takes the directory for this process alone, for as long as the file
-// is open: the kernel lets go of the lock when the process dies.
+// lockDir locks the directory for this process, for as long as the file is open: the kernel frees
+// the lock when the process dies.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -114,7 +114,7 @@ func lockDir(dir string) (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("cannot lock %s: %w", dir, err)
 	}
-	// The pid only helps whoever reads the message: on a full disk it may be missing.
+	// The pid only helps readers of the message: on a full disk it may be missing.
 	if f.Truncate(0) == nil {
 		_, _ = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
 	}
@@ -123,12 +123,12 @@ func lockDir(dir string) (*os.File, error) {
 
 // contents is what a data directory holds.
 type contents struct {
-	id       string // of the cluster-id file, "" if there is none
+	id       string // from the cluster-id file, "" if there is none
 	database bool
 	key      bool
 }
 
-// survey tells a data directory of ours from an empty one and from a stranger's.
+// survey tells a data directory of ours from an empty one and from a foreign one.
 func survey(dir string) (contents, error) {
 	var c contents
 	entries, err := os.ReadDir(dir)
@@ -202,7 +202,7 @@ func validID(id string) bool {
 	return err == nil && len(b) == 16
 }
 
-// writeFile writes a small file durably: it is there in full or not at all.
+// writeFile writes a small file durably: it exists in full or not at all.
 func writeFile(path string, data []byte) error {
 	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// Ends are those of versions of the cluster file: until when one is in force, and which one is
-// then. They are one object beside users and groups, which BeginConfig and EndConfig write together
-// with the versions: an end is there exactly as long as its version.
+// Ends are the ends of versions of the cluster file: until when one is in force, and which one
+// follows. They are one object beside users and groups. BeginConfig and EndConfig write it
+// together with the versions, so an end exists exactly as long as its version.
 type Ends struct{ *Store }
 
 const endsID = "config/ends"
 
-// Drop lets a version have no end.
+// Drop removes the end of a version.
 func (s Ends) Drop(ctx context.Context, version int64) error {
 	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		return changeEnds(ctx, tx, m, func(ends []engine.ConfigEnd) []engine.ConfigEnd {
@@ -28,7 +28,7 @@ func (s Ends) Drop(ctx context.Context, version int64) error {
 	return s.explain("cannot drop the end of a version of the cluster file", s.classify(err))
 }
 
-// endsOf returns the object of all ends, and what it says.
+// endsOf returns the object of all ends, and its content.
 func endsOf(ctx context.Context, c querier) (o Object, ends []engine.ConfigEnd, err error) {
 	o.ID = endsID
 	var kept digest
@@ -44,7 +44,7 @@ func endsOf(ctx context.Context, c querier) (o Object, ends []engine.ConfigEnd, 
 	return o, ends, json.Unmarshal(o.Data, &ends)
 }
 
-// changeEnds keeps other ends in the place of those that are kept.
+// changeEnds replaces the kept ends.
 func changeEnds(ctx context.Context, tx *sql.Conn, m *mark, f func([]engine.ConfigEnd) []engine.ConfigEnd) error {
 	o, had, err := endsOf(ctx, tx)
 	if err != nil {
@@ -63,7 +63,7 @@ func changeEnds(ctx context.Context, tx *sql.Conn, m *mark, f func([]engine.Conf
 	return putObject(ctx, tx, m, o)
 }
 
-// withEnds says in versions which end each has.
+// withEnds sets the ends of versions.
 func (s *reader) withEnds(ctx context.Context, list []engine.ConfigVersion) error {
 	_, ends, err := endsOf(ctx, s.read)
 	for i := range list {

@@ -15,18 +15,16 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// fileMark begins a journal that is one file: its chunks follow, each with its length
-// in front, as the archive has them; the end is a chunk of length 0 and the number of
-// the last event.
+// fileMark begins a journal in one file. Chunks follow, in the format of the archive and each
+// after its length. The end is a chunk of length 0 and the number of the last event.
 const fileMark = "comb journal 1\n"
 
 // maxChunk bounds a chunk of a file, packed.
 const maxChunk = 1 << 30
 
-// FileWriter is the journal of a simulation in one file: written once from the first
-// event to the last, without fsync and without snapshots. It implements
-// engine.Journal. The file has its name only when Close was called: a run that was
-// interrupted leaves none, or the one that was there.
+// FileWriter is the journal of a simulation in one file: written once from the first event to the
+// last, without fsync and without snapshots. It implements engine.Journal. The file gets its name
+// only at Close: an interrupted run leaves no file, or the one that was there before.
 type FileWriter struct {
 	file *os.File
 	out  *bufio.Writer
@@ -35,7 +33,7 @@ type FileWriter struct {
 	last uint64
 }
 
-// Unfinished is the file that becomes the journal path when it is whole.
+// Unfinished is the file that becomes the journal path when it is complete.
 func Unfinished(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".unfinished")
 }
@@ -54,7 +52,7 @@ func CreateFile(path string) (*FileWriter, error) {
 	return w, err
 }
 
-// Append implements engine.Journal. What it returns from is not durable.
+// Append implements engine.Journal. Its events are not durable when it returns.
 func (w *FileWriter) Append(_ context.Context, b engine.Batch) error {
 	if b.First != w.last+1 {
 		return fmt.Errorf("%w: it ends at event %d, the batch begins at %d", engine.ErrFenced, w.last, b.First)
@@ -74,7 +72,7 @@ func (w *FileWriter) Append(_ context.Context, b engine.Batch) error {
 	return nil
 }
 
-// flush writes the chunk that is open.
+// flush writes the open chunk.
 func (w *FileWriter) flush() error {
 	if len(w.open) == 0 {
 		return nil
@@ -94,8 +92,8 @@ func (w *FileWriter) flush() error {
 	return nil
 }
 
-// Replay implements engine.Journal, as long as there is nothing to replay: a
-// simulation whose journal cannot be written ends.
+// Replay implements engine.Journal, as long as there is nothing to replay: a simulation whose
+// journal cannot be written ends.
 func (w *FileWriter) Replay(context.Context, uint64, func(model.Record) error) error {
 	if w.last > 0 {
 		return fmt.Errorf("the journal %s is not read before it is written", w.path)
@@ -132,15 +130,15 @@ func (w *FileWriter) Abort() {
 	os.Remove(w.file.Name())
 }
 
-// History is a journal to read from its first event: a data directory, or a file
-// that a simulation wrote.
+// History is a journal to be read from its first event: a data directory, or a file that a
+// simulation wrote.
 type History interface {
 	engine.History
 	Close() error
 }
 
-// OpenHistory opens a journal to read: a data directory (a server may run there), or
-// a file that CreateFile made.
+// OpenHistory opens a journal for reading: a data directory (a server may run there), or a file
+// made by CreateFile.
 func OpenHistory(ctx context.Context, path string) (History, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -207,7 +205,7 @@ func (r fileReader) Replay(ctx context.Context, after uint64, f func(model.Recor
 	return ctx.Err()
 }
 
-// broken says where a file is not what it should be; nil stays nil.
+// broken says where a file is damaged; nil stays nil.
 func (r fileReader) broken(last uint64, err error) error {
 	if err == nil {
 		return nil
@@ -218,8 +216,8 @@ func (r fileReader) broken(last uint64, err error) error {
 	return fmt.Errorf("the journal %s is damaged after event %d: %w", string(r), last, err)
 }
 
-// readChunk reads the next chunk, or the end of the file, which must agree with the
-// number of the last event.
+// readChunk reads the next chunk, or the end of the file, which must agree with the number of the
+// last event.
 func readChunk(in *bufio.Reader, last uint64) (events []stored, end bool, err error) {
 	n, err := binary.ReadUvarint(in)
 	if err != nil {
@@ -235,7 +233,7 @@ func readChunk(in *bufio.Reader, last uint64) (events []stored, end bool, err er
 		}
 		return nil, true, err
 	}
-	var data bytes.Buffer // grows with what is there, not with what is promised
+	var data bytes.Buffer // grows with what is there, not with the length that is claimed
 	if _, err := io.CopyN(&data, in, int64(n)); err != nil {
 		return nil, false, err
 	}

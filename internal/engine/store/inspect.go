@@ -12,15 +12,15 @@ import (
 
 // Loss says what a data directory has lost of what was acknowledged.
 type Loss struct {
-	// Problem is what shows it, in words.
+	// Problem is what shows the loss, in words.
 	Problem string
-	// First and Last are the events that are gone, 0 if none is known to be.
+	// First and Last are the lost events, 0 if none is known to be lost.
 	First, Last uint64
-	// FirstJob and LastJob are the jobs that were accepted in these, 0 if none was.
+	// FirstJob and LastJob are the jobs accepted in these events, 0 if none was.
 	FirstJob, LastJob model.JobID
 }
 
-// Words tells the loss in a sentence without its end.
+// Words describes the loss in a sentence without its end.
 func (l *Loss) Words() string {
 	text := l.Problem
 	if l.First > 0 {
@@ -32,7 +32,7 @@ func (l *Loss) Words() string {
 	return text
 }
 
-// span names some numbers in a row, and how many they are.
+// span names consecutive numbers, and how many they are.
 func span(what string, first, last uint64) string {
 	if first == last {
 		return fmt.Sprintf("%s %d", what, first)
@@ -46,8 +46,9 @@ func RepairAdvice(dir string) string {
 		"what goes on without what is lost: comb journal repair --data " + dir
 }
 
-// inspect looks at a directory's database without writing, and compares it with its seal. It
-// leaves s.schema, and readers where there are tables. A loss is refused, or only noted.
+// inspect checks a directory's database without writing, and compares it with its seal. It sets
+// s.schema, and opens readers where there are tables. It refuses a loss, or with note only
+// records it.
 func (s *Store) inspect(ctx context.Context, found contents, note bool) error {
 	var sealErr error
 	if s.sealed, sealErr = readSeal(s.path(sealFile)); sealErr != nil && !errors.Is(sealErr, fs.ErrNotExist) && !errors.Is(sealErr, errSeal) {
@@ -132,7 +133,8 @@ func (s *Store) inspectTables(ctx context.Context, found contents, sealErr error
 	return s.compare(ctx, head, sealErr)
 }
 
-// checkFormat refuses what is no database of ours, or of a newer program, or broken inside.
+// checkFormat refuses a file that is not a database of ours, is of a newer program, or is broken
+// inside.
 func (s *reader) checkFormat(ctx context.Context, c *sql.Conn) error {
 	var app int
 	var check string
@@ -185,7 +187,7 @@ func (s *reader) checkTables(ctx context.Context, c *sql.Conn) (head mark, gap s
 	return head, gap, nil
 }
 
-// checkIdentity compares the ids of directory and database, and that the key is theirs.
+// checkIdentity compares the ids of directory and database, and checks that the key is theirs.
 func (s *Store) checkIdentity(ctx context.Context, c *sql.Conn, found contents, head uint64) error {
 	meta, err := readMeta(ctx, c)
 	if err != nil {
@@ -210,8 +212,8 @@ func (s *Store) checkIdentity(ctx context.Context, c *sql.Conn, found contents, 
 	return nil
 }
 
-// compare holds the head of a database against its seal: it must say at least as much, and the
-// same up to where the seal is.
+// compare compares the head of a database with its seal: the head must be at least as far, and
+// agree with the seal up to where the seal is.
 func (s *Store) compare(ctx context.Context, head mark, sealErr error) (*Loss, error) {
 	seal := s.sealed.mark
 	switch {

@@ -17,8 +17,8 @@ const (
 	maxLimit     = 1000
 )
 
-// Finished lists jobs that ended, latest submission first. next is the cursor of
-// the next page, 0 if there is none.
+// Finished lists jobs that ended, latest submission first. next is the cursor of the next page, 0
+// if there is none.
 func (s *reader) Finished(ctx context.Context, f engine.Past) (jobs []model.JobStatus, next model.JobID, err error) {
 	limit := min(f.Limit, maxLimit)
 	if limit <= 0 {
@@ -52,12 +52,12 @@ func (s *reader) Finished(ctx context.Context, f engine.Past) (jobs []model.JobS
 }
 
 // mostSources is how many users or VCs are looked up one by one; for more of them the list of all
-// is read.
+// jobs is read.
 const mostSources = 16
 
-// found selects the ids of jobs by an index that has all that is asked for, so that the rows of
-// others, which are large, are not read: each user's or VC's jobs lie together there, the latest
-// first, and are merged.
+// found selects the ids of jobs by an index that covers the filter, so that other rows, which are
+// large, are not read. Each user's or VC's jobs are adjacent there, the latest first, and are
+// merged.
 func found(f *engine.Past) (query string, args []any) {
 	of := func(index, column string, values []any) {
 		for _, v := range values {
@@ -85,9 +85,9 @@ func found(f *engine.Past) (query string, args []any) {
 	return query, args
 }
 
-// inOrder selects the ids of jobs in an order of their own, by an index that has all that is asked
-// for. Users and VCs lie there in their order; of names the index is read to its end, and its first
-// ones alone are kept.
+// inOrder selects the ids of jobs in an order of their own, by an index that covers the filter.
+// Users and VCs are in order there. For names the index is read to its end, and only its first
+// ones are kept.
 func inOrder(f *engine.Past) (query string, args []any, order string) {
 	index, way, behind := "jobs_list", "", ">"
 	switch f.Order.By {
@@ -110,7 +110,7 @@ func inOrder(f *engine.Past) (query string, args []any, order string) {
 	return "SELECT id FROM jobs INDEXED BY " + index + terms, args, order
 }
 
-// where are the terms of a filter, behind a first one.
+// where returns the conditions of a filter, after a first one.
 func where(f *engine.Past, first string, arg any) (string, []any) {
 	terms, args := []string{first}, []any{arg}
 	add := func(term string, list ...any) {
@@ -139,7 +139,7 @@ func where(f *engine.Past, first string, arg any) (string, []any) {
 	return " WHERE " + strings.Join(terms, " AND "), args
 }
 
-// marks are n places of arguments.
+// marks is n placeholders of arguments.
 func marks(n int) string {
 	return strings.TrimSuffix(strings.Repeat("?, ", n), ", ")
 }
@@ -154,7 +154,7 @@ func anys[T ~string](list []T) []any {
 
 const jobColumns = "id, name, user, vc, phase, submitted, ended, status"
 
-// scanStatus reads a row of finished jobs, which must be as it was written.
+// scanStatus reads a row of finished jobs, and checks that it is as it was written.
 func scanStatus(row interface{ Scan(...any) error }) (j model.JobStatus, err error) {
 	var fields [8]any
 	var kept digest
@@ -189,9 +189,9 @@ func (s *reader) one(row *sql.Row) (model.JobStatus, bool, error) {
 	return j, true, nil
 }
 
-// JobEvents returns the events about one job after event seq, oldest first, at
-// most limit (0 is 1,000), from journal and archive alike. Events about no single
-// job, as a new configuration, are not among them.
+// JobEvents returns the events about one job after event seq, oldest first, at most limit (0 is
+// 1,000), from journal and archive. Events about several jobs, such as a new configuration, are
+// not among them.
 func (s *reader) JobEvents(ctx context.Context, id model.JobID, after uint64, limit int) ([]model.Record, error) {
 	if limit <= 0 {
 		limit = maxLimit
@@ -220,8 +220,8 @@ func (s *reader) JobEvents(ctx context.Context, id model.JobID, after uint64, li
 	return records, nil
 }
 
-// archivedOf returns a job's archived events after event seq, at least limit if
-// there are as many.
+// archivedOf returns a job's archived events after event seq, at least limit if there are as
+// many.
 func (s *reader) archivedOf(ctx context.Context, id model.JobID, after uint64, limit int) ([]stored, error) {
 	var found []stored
 	for from := uint64(0); len(found) < limit; {

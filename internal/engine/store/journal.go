@@ -15,12 +15,12 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// keptSnapshots are kept, newest first, in case the newest is damaged.
+// keptSnapshots is how many snapshots are kept, in case the newest is damaged.
 const keptSnapshots = 3
 
-// change runs f in a transaction that also moves the mark. When it returns nil what was done is
-// durable, and so is the seal that says so, unless Sealed tells otherwise: what is answered then is
-// known in two places.
+// change runs f in a transaction that also advances the mark. When it returns nil the change is
+// durable, and so is the seal, unless Sealed says otherwise: an answer is then recorded in two
+// places.
 func (s *Store) change(ctx context.Context, f func(ctx context.Context, tx *sql.Conn, m *mark) error) error {
 	s.writer.mu.Lock()
 	defer s.writer.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Store) Append(ctx context.Context, b engine.Batch) error {
 	return s.classify(err)
 }
 
-// classify tells a full disk from other errors, and then frees the reserve.
+// classify recognizes a full disk among errors, and then frees the reserve.
 func (s *Store) classify(err error) error {
 	var e *sqlite.Error
 	if err == nil || !errors.As(err, &e) {
@@ -110,7 +110,7 @@ func (s *Store) classify(err error) error {
 	return fmt.Errorf("%w: %w", engine.ErrFull, err)
 }
 
-// Room implements engine.Roomy: nil while the reserve is there and the seal can be written.
+// Room implements engine.Roomy: nil while the reserve is held and the seal can be written.
 func (s *Store) Room() error {
 	if err := s.Sealed(); err != nil {
 		return err
@@ -118,8 +118,8 @@ func (s *Store) Room() error {
 	return s.reserve.room()
 }
 
-// Sealed returns nil once the seal says all that was durable before the call. Where it could not be
-// written that is tried again; the error says why it failed.
+// Sealed returns nil once the seal covers all that was durable before the call. If it could not
+// be written, that is tried again; the error says why it failed.
 func (s *Store) Sealed() error {
 	if s.seal.trouble() == nil {
 		return nil
@@ -166,8 +166,8 @@ func (s *Store) Snapshot(ctx context.Context) (state []byte, seq uint64, err err
 
 var errFound = errors.New("found")
 
-// SaveSnapshot implements engine.Journal. The log behind the snapshot moves to
-// the archive in small steps, between which appends go on.
+// SaveSnapshot implements engine.Journal. The log before the snapshot moves to the archive in
+// small steps; between them appends go on.
 func (s *Store) SaveSnapshot(ctx context.Context, seq uint64, state []byte) error {
 	packed, err := pack(state)
 	if err != nil {

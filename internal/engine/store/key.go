@@ -20,7 +20,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// openKey reads the key that secrets are encrypted with, or makes one.
+// openKey reads the key that encrypts secrets, or makes one.
 func (s *Store) openKey(found contents) error {
 	path := s.path(keyFile)
 	if !found.key {
@@ -70,7 +70,7 @@ func readKey(dir, path string) ([]byte, error) {
 	return key, nil
 }
 
-// keyMark is kept in the database, so that a key of another one is noticed.
+// keyMark is kept in the database, so that a wrong key is noticed.
 func (s *Store) keyMark() string {
 	m := hmac.New(sha256.New, s.key)
 	m.Write([]byte("comb key of cluster " + s.clusterID))
@@ -82,8 +82,8 @@ func (s *Store) bound(id model.JobID) []byte {
 	return fmt.Appendf(nil, "comb secrets 1 cluster %s job %d", s.clusterID, id)
 }
 
-// saveSecrets keeps the secrets of a batch's new jobs and erases those of the
-// jobs that ended in it.
+// saveSecrets keeps the secrets of a batch's new jobs and erases those of the jobs that ended in
+// it.
 func (s *Store) saveSecrets(ctx context.Context, tx *sql.Conn, b *engine.Batch, rows *digest) error {
 	for _, js := range b.Secrets {
 		plain, err := json.Marshal(js.Values)
@@ -113,8 +113,8 @@ func (s *Store) saveSecrets(ctx context.Context, tx *sql.Conn, b *engine.Batch, 
 	return nil
 }
 
-// Secrets returns the secret values of a job that has not ended; nil if it has none. An error
-// that is EIO may go away by itself.
+// Secrets returns the secret values of a job that has not ended; nil if it has none. An EIO error
+// may go away by itself.
 func (s *Store) Secrets(ctx context.Context, id model.JobID) (map[string]string, error) {
 	var sealed []byte
 	err := s.read.QueryRowContext(ctx, "SELECT sealed FROM secrets WHERE job = ?", id).Scan(&sealed)
@@ -124,7 +124,7 @@ func (s *Store) Secrets(ctx context.Context, id model.JobID) (map[string]string,
 	if err != nil {
 		err = s.explain(fmt.Sprintf("cannot read the secrets of job %d", id), err)
 		if !errors.As(err, new(*Refused)) {
-			err = fmt.Errorf("%w: %w", err, syscall.EIO) // it is not damaged: the disk or the machine is in the way
+			err = fmt.Errorf("%w: %w", err, syscall.EIO) // it is not damaged: the disk or the machine fails for now
 		}
 		return nil, err
 	}

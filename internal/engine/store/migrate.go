@@ -31,7 +31,7 @@ const toVersion4 = peopleTables + `
 ALTER TABLE tokens ADD COLUMN bounds TEXT NOT NULL DEFAULT '';
 `
 
-// toVersion5 finds ended jobs by user and name; until then a name was one job's of all users.
+// toVersion5 finds ended jobs by user and name; before, a name was unique over all users.
 const toVersion5 = `
 DROP INDEX IF EXISTS jobs_name;
 CREATE INDEX jobs_name ON jobs (user, name, id);
@@ -46,8 +46,8 @@ CREATE INDEX jobs_vc ON jobs (vc, id, user, phase, name);
 CREATE INDEX jobs_list ON jobs (id, user, vc, phase, name);
 `
 
-// migrate brings a database to this version, in one transaction: what is there is chained, summed
-// up and counted as it is. Damage that it has already is found where it was found before.
+// migrate brings a database to this version, in one transaction: existing data is chained, summed
+// and counted as it is. Damage that it has already is found where it was found before.
 func (s *Store) migrate(ctx context.Context) error {
 	s.log.Info("the data directory is brought up to date; this is done once", "dir", s.dir, "from", s.schema, "to", schemaVersion)
 	err := s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
@@ -103,7 +103,7 @@ func addSums(ctx context.Context, tx *sql.Conn) error {
 	return err
 }
 
-// chainArchive links the chunks of the archive. One that cannot be read is linked as it lies.
+// chainArchive links the chunks of the archive. A chunk that cannot be read is linked as it is.
 func chainArchive(ctx context.Context, tx *sql.Conn) (link digest, err error) {
 	for last := uint64(0); ; {
 		var first uint64

@@ -7,15 +7,15 @@ import (
 	"fmt"
 )
 
-// Object is one entry beside the journal, such as a user: bytes that their user reads, with a
-// version that grows by one with each change.
+// Object is one entry besides the journal, such as a user: bytes that only its caller interprets,
+// with a version that grows by one with each change.
 type Object struct {
 	ID      string // kind and name, "user/alice"
 	Version int64
 	Data    []byte
 }
 
-// ErrStale is the error of a change to another version of an object than the one that is kept.
+// ErrStale says that a change was to another version of an object than the kept one.
 var ErrStale = errors.New("it was changed meanwhile")
 
 // Objects returns all objects in order of their ids.
@@ -42,9 +42,9 @@ func (s *Store) Objects(ctx context.Context) ([]Object, error) {
 
 func (o *Object) sum() digest { return rowSum("objects", o.ID, o.Version, o.Data) }
 
-// PutObjects writes objects and lines of the audit log in one transaction. Each object's Version is
-// that which it replaces, 0 for a new one, and Data nil removes it; another version than the one
-// that is kept is ErrStale, and then nothing is written.
+// PutObjects writes objects and lines of the audit log in one transaction. Each object's Version
+// is the one that it replaces, 0 for a new one, and Data nil removes it. If another version is
+// kept, it returns ErrStale and writes nothing.
 func (s *Store) PutObjects(ctx context.Context, objects []Object, lines []AuditLine) error {
 	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		for _, o := range objects {

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// keptPages are pages that readers of events find in memory: their reading goes on
-	// where it was, a part of a page at a time, and many begin at the same place.
+	// keptPages is how many pages are kept in memory for readers of events: they read a page in
+	// parts, and many begin at the same place.
 	keptPages = 4
-	// pageReaders is how many pages are read at a time.
+	// pageReaders is how many pages are read at the same time.
 	pageReaders = 2
 )
 
-// pages are those that were read last. Events never change, so they need no care.
+// pages are those that were read last. Events never change, so they never become stale.
 type pages struct {
 	turn chan struct{} // holds a token for each page that is being read
 	mu   sync.Mutex
 	kept [keptPages][]stored
-	next int // where the next one goes
+	next int // the index that is replaced next
 }
 
 // find returns the kept events from seq on.
@@ -43,8 +43,8 @@ func (p *pages) keep(page []stored) {
 	p.next = (p.next + 1) % keptPages
 }
 
-// Events returns the next events after seq, as many as have about so many bytes of data, one
-// at least; none at the end. What it holds in memory does not grow with its callers.
+// Events returns the next events after seq, with about size bytes of data, at least one event;
+// none at the end. Its memory does not grow with the number of callers.
 func (s *Store) Events(ctx context.Context, after uint64, size int) ([]model.Record, error) {
 	page := s.pages.find(after + 1)
 	if page == nil {
@@ -54,7 +54,7 @@ func (s *Store) Events(ctx context.Context, after uint64, size int) ([]model.Rec
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if page = s.pages.find(after + 1); page == nil { // nobody else read it meanwhile
+		if page = s.pages.find(after + 1); page == nil { // another caller may have read it meanwhile
 			var err error
 			if page, err = s.page(ctx, after+1); err != nil || len(page) == 0 {
 				return nil, err

@@ -17,17 +17,17 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// reader is what of a store only reads its database. Everything that it returns was checked
-// against its checksums.
+// reader is the part of a store that only reads its database. Everything that it returns was
+// checked against its checksums.
 type reader struct {
 	dir    string
 	read   *sql.DB // nil for a database without tables
-	schema int     // that was found; 0: no tables
+	schema int     // the version found; 0: no tables
 }
 
 const columns = "seq, time, kind, version, job, sum, data, link"
 
-// query returns the events of the table events that where chooses.
+// query returns the events of the table events that where selects.
 func (s *reader) query(ctx context.Context, where string, args ...any) ([]stored, error) {
 	names := columns
 	if s.schema == 1 {
@@ -56,9 +56,8 @@ func scanEvents(rows *sql.Rows) (events []stored, err error) {
 	return events, rows.Err()
 }
 
-// page returns the events from seq on, as many as fit; none at the end. Events
-// only ever move from the table to the archive, so they are looked for in that
-// order.
+// page returns the events from seq on, as many as fit; none at the end. Events only move from the
+// table to the archive, so it looks in that order.
 func (s *reader) page(ctx context.Context, seq uint64) ([]stored, error) {
 	limit, err := s.fits(ctx, seq, pageEvents)
 	if err != nil {
@@ -81,8 +80,8 @@ func (s *reader) page(ctx context.Context, seq uint64) ([]stored, error) {
 	return chunk, nil
 }
 
-// chunk returns the events of the archive chunk that where chooses, checked against the chain;
-// none if it chooses none.
+// chunk returns the events of the archive chunk that where selects, checked against the chain;
+// none if it selects none.
 func (s *reader) chunk(ctx context.Context, where string, args ...any) ([]stored, error) {
 	links := "link, coalesce((SELECT link FROM archive b WHERE b.last = a.first - 1), x'')"
 	if s.schema == 1 {
@@ -110,7 +109,7 @@ func (s *reader) chunk(ctx context.Context, where string, args ...any) ([]stored
 	return events, nil
 }
 
-// none makes nothing of the error that there is no row.
+// none turns the error that there is no row into nil.
 func none(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
@@ -118,12 +117,12 @@ func none(err error) error {
 	return err
 }
 
-// linkAt returns the chain's digest at event seq, as it is kept.
+// linkAt returns the chain's digest at event seq, as it is stored.
 func (s *reader) linkAt(ctx context.Context, seq uint64) (d digest, err error) {
 	if seq == 0 {
 		return d, nil
 	}
-	// Events move to the archive, never back: they are looked for in that order.
+	// Events move to the archive, never back: so it looks in that order.
 	err = s.read.QueryRowContext(ctx, "SELECT link FROM events WHERE seq = ?", seq).Scan(&d)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = s.read.QueryRowContext(ctx, "SELECT link FROM archive WHERE last = ?", seq).Scan(&d)
@@ -143,8 +142,8 @@ func (s *reader) linkAt(ctx context.Context, seq uint64) (d digest, err error) {
 	return d, err
 }
 
-// fits returns how many events from seq on, at most limit and at least one, have no more
-// than pageBytes of data. It reads their lengths alone.
+// fits returns how many events from seq on, at most limit and at least one, have no more than
+// pageBytes of data. It reads only their lengths.
 func (s *reader) fits(ctx context.Context, seq uint64, limit int) (int, error) {
 	var n int
 	err := s.read.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT sum(length(data)) OVER (ORDER BY seq) AS total
@@ -155,9 +154,8 @@ func (s *reader) fits(ctx context.Context, seq uint64, limit int) (int, error) {
 	return max(n, 1), nil
 }
 
-// Replay implements engine.Journal and engine.History. It reads page by page, so
-// that a slow f holds nobody up, and a page ahead, so that reading, decoding and
-// f go on side by side.
+// Replay implements engine.Journal and engine.History. It reads page by page, so that a slow f
+// delays no other reader, and one page ahead, so that reading, decoding and f run in parallel.
 func (s *reader) Replay(ctx context.Context, after uint64, f func(model.Record) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	pages := make(chan decoded, 1)
@@ -178,7 +176,7 @@ func (s *reader) Replay(ctx context.Context, after uint64, f func(model.Record) 
 	return ctx.Err()
 }
 
-// decoded is a page of records, and the error that ends it.
+// decoded is a page of records, and the error after them.
 type decoded struct {
 	records []model.Record
 	err     error
@@ -188,7 +186,7 @@ type decoded struct {
 func (s *reader) readAhead(ctx context.Context, after uint64, to chan<- decoded) {
 	defer close(to)
 	if s.read == nil {
-		return // an empty database, which Examine opened
+		return // an empty database, opened by Examine
 	}
 	link, err := s.replayFrom(ctx, after)
 	for {
@@ -215,8 +213,8 @@ func (s *reader) readAhead(ctx context.Context, after uint64, to chan<- decoded)
 	}
 }
 
-// replayFrom returns the chain's digest at event after, or at the end if that is earlier: there
-// is nothing to read then.
+// replayFrom returns the chain's digest at event after, or at the end if that is earlier: then
+// there is nothing to read.
 func (s *reader) replayFrom(ctx context.Context, after uint64) (digest, error) {
 	var end uint64
 	if err := s.read.QueryRowContext(ctx, "SELECT seq FROM head").Scan(&end); err != nil {
@@ -228,8 +226,8 @@ func (s *reader) replayFrom(ctx context.Context, after uint64) (digest, error) {
 	return s.linkAt(ctx, after)
 }
 
-// decodePage decodes a page that must begin with event first, have no gap, and go on with the
-// chain of events, on all processors. Before an error come the records that are sound.
+// decodePage decodes a page, on all processors. It must begin with event first, have no gap, and
+// continue the chain of events. With an error come the records before it that are sound.
 func (s *reader) decodePage(page []stored, first uint64, link *digest) decoded {
 	records := make([]model.Record, len(page))
 	errs := make([]error, len(page))
@@ -260,7 +258,7 @@ func (s *reader) decodePage(page []stored, first uint64, link *digest) decoded {
 	return decoded{records: records}
 }
 
-// Snapshots implements engine.History: those that are intact. Check tells of the others.
+// Snapshots implements engine.History: it calls f for the intact ones. Check reports the others.
 func (s *reader) Snapshots(ctx context.Context, f func(engine.Kept) error) error {
 	return s.snapshots(ctx, "ASC", func(k engine.Kept, intact bool) error {
 		if !intact {
@@ -272,7 +270,7 @@ func (s *reader) Snapshots(ctx context.Context, f func(engine.Kept) error) error
 
 func (s *reader) snapshots(ctx context.Context, order string, f func(k engine.Kept, intact bool) error) error {
 	if s.read == nil {
-		return nil // an empty database, which Examine opened
+		return nil // an empty database, opened by Examine
 	}
 	rows, err := s.read.QueryContext(ctx, "SELECT seq, digest, data FROM snapshots ORDER BY seq "+order)
 	if err != nil {
@@ -319,7 +317,7 @@ func (s *reader) damaged(what string) error {
 		"keep a copy of the directory as it is, and restore it from a backup; what else can be done says comb journal repair --data " + s.dir}
 }
 
-// unreadable is damage that SQLite itself meets: repair reads by it, too.
+// unreadable is damage that SQLite itself reports: repair relies on it, too.
 func (s *reader) unreadable(what string) error {
 	return &Refused{s.dir, "its database " + databaseFile + " is damaged (" + what + ")",
 		"keep a copy of the directory as it is, and " +

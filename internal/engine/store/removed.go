@@ -10,16 +10,16 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// Retention is what removes what is kept too long.
+// Retention is the part of a store that removes what is kept too long.
 type Retention struct{ *Store }
 
 func removedSum(r *engine.Removed) digest {
 	return rowSum("removed", int64(r.Job), int64(r.At), r.Rule)
 }
 
-// MarkRemoved notes of ended jobs that what they left is removed from now on. It comes before the
-// removal, so that what a killed server had begun is gone on with. A job that is noted already
-// stays as it is.
+// MarkRemoved notes that the files of ended jobs are about to be removed. It comes before the
+// removal, so that a removal which a killed server had begun is continued. A job that is noted
+// already stays as it is.
 func (s Retention) MarkRemoved(ctx context.Context, list []engine.Removed) error {
 	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		for i := range list {
@@ -41,7 +41,7 @@ func (s Retention) MarkRemoved(ctx context.Context, list []engine.Removed) error
 	return s.explain("cannot note what is removed of ended jobs", s.classify(err))
 }
 
-// Removed returns what is noted of a job; false is that nothing was removed.
+// Removed returns what is noted about a job; false: nothing was removed.
 func (s *reader) Removed(ctx context.Context, id model.JobID) (engine.Removed, bool, error) {
 	r := engine.Removed{Job: id}
 	var kept digest
@@ -55,8 +55,7 @@ func (s *reader) Removed(ctx context.Context, id model.JobID) (engine.Removed, b
 	return r, err == nil, s.explain("cannot read what was removed of ended jobs", err)
 }
 
-// EndedOf returns when jobs ended, of those among some that have: 1,000 at most are asked about at
-// a time.
+// EndedOf returns when jobs ended, for those among ids that have; at most 1,000 ids.
 func (s Retention) EndedOf(ctx context.Context, ids []model.JobID) (map[model.JobID]model.Time, error) {
 	args := make([]any, len(ids))
 	for i, id := range ids {

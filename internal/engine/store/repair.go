@@ -14,18 +14,18 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Examine opens a data directory that may have lost something. It takes the directory for this
-// process alone and writes nothing; Loss says what is gone, and Repair goes on without it.
+// Examine opens a data directory that may have lost something. It locks the directory for this
+// process and writes nothing. Loss says what is gone, and Repair continues without it.
 func Examine(ctx context.Context, dir string, o Options) (*Store, error) {
 	o.damaged = true
 	return Open(ctx, dir, o)
 }
 
-// Loss says what a directory that Examine opened lost, as far as its seal tells; nil if it tells
-// of nothing. What the journal is like inside shows when it is read.
+// Loss says what a directory opened by Examine has lost, as far as its seal tells; nil if it
+// tells of nothing. Damage inside the journal shows when it is read.
 func (s *Store) Loss() *Loss { return s.loss }
 
-// End is the last event that was ever acknowledged, as far as journal and seal tell.
+// End is the last event ever acknowledged, as far as journal and seal tell.
 func (s *Store) End(ctx context.Context) (uint64, error) {
 	var head uint64
 	if s.read == nil {
@@ -38,9 +38,9 @@ func (s *Store) End(ctx context.Context) (uint64, error) {
 // LastJob is the last job that the seal knows.
 func (s *Store) LastJob() model.JobID { return s.sealed.job }
 
-// Going says how to go on without what is lost.
+// Going says how to continue without what is lost.
 type Going struct {
-	// Cut is the last event that stays; what is behind it is removed.
+	// Cut is the last event that stays; later ones are removed.
 	Cut uint64
 	// Records follow it, from Cut+1 on.
 	Records []model.Record
@@ -49,9 +49,9 @@ type Going struct {
 	Now  model.Time
 }
 
-// Repair copies the files of the journal aside, and then makes the directory of a store that
-// Examine opened sound again, in one transaction. It returns the folder of the copies. The store
-// is good for nothing after it but Close.
+// Repair copies the files of the journal aside, and then makes the directory of a store opened by
+// Examine sound again, in one transaction. It returns the folder of the copies. After it the
+// store can only be closed.
 func (s *Store) Repair(ctx context.Context, g Going) (string, error) {
 	kept, err := s.copyAside(g.Now)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Store) Repair(ctx context.Context, g Going) (string, error) {
 		if err := removeBehind(ctx, tx, g.Cut); err != nil {
 			return err
 		}
-		// A chunk around the cut goes back to the table of events, up to there.
+		// The events of a chunk around the cut return to the table of events, up to the cut.
 		for i := 0; i < len(chunk) && chunk[i].seq <= g.Cut; i++ {
 			if err := s.writer.add(ctx, &chunk[i]); err != nil {
 				return err
@@ -111,7 +111,7 @@ func removeBehind(ctx context.Context, tx *sql.Conn, cut uint64) error {
 	return nil
 }
 
-// settle takes jobs that live again out of the table of finished ones, and writes the head.
+// settle removes jobs that live again from the table of finished ones, and writes the head.
 func settle(ctx context.Context, tx *sql.Conn, live []model.JobID, m *mark) (err error) {
 	for _, id := range live {
 		for _, query := range []string{"DELETE FROM jobs WHERE id = ?", "DELETE FROM removed WHERE job = ?"} {
@@ -133,7 +133,7 @@ func settle(ctx context.Context, tx *sql.Conn, live []model.JobID, m *mark) (err
 func (s *Store) copyAside(now model.Time) (string, error) {
 	first := s.path("before-repair-" + time.UnixMicro(int64(now)).UTC().Format("20060102-150405"))
 	dir, err := first, os.Mkdir(first, 0o700)
-	for n := 2; errors.Is(err, fs.ErrExist) && n < 100; n++ { // another one of the same second
+	for n := 2; errors.Is(err, fs.ErrExist) && n < 100; n++ { // another copy of the same second exists
 		dir = fmt.Sprintf("%s-%d", first, n)
 		err = os.Mkdir(dir, 0o700)
 	}
@@ -142,7 +142,7 @@ func (s *Store) copyAside(now model.Time) (string, error) {
 	}
 	for _, name := range []string{databaseFile, logFile, sealFile} {
 		if _, err := os.Stat(s.path(name)); err != nil {
-			continue // it is what is missing
+			continue // that file is missing, which may be the loss itself
 		}
 		if err := copyFile(s.path(name), filepath.Join(dir, name)); err != nil {
 			return "", err

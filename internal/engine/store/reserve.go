@@ -13,12 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roomEvery bounds how often the disk is looked at while it is full.
+// roomEvery bounds how often the disk is checked while it is full.
 const roomEvery = 200 * time.Millisecond
 
-// reserve is a file that takes up space until the disk is full. Then it is
-// freed, and what it took is left for stops and exits; it comes back by itself
-// when there is room again.
+// reserve is a file that takes up space until the disk is full. Then it is freed, and its space
+// is left for stops and exits. It is made again by itself when there is room.
 type reserve struct {
 	path string
 	size int64
@@ -46,8 +45,8 @@ func (r *reserve) free() {
 	r.why = r.full()
 }
 
-// room returns nil while the reserve is held and something beside it is free.
-// Else it tries to take it again.
+// room returns nil while the reserve is held and some space besides it is free. Else it tries to
+// make the reserve again.
 func (r *reserve) room() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +65,7 @@ func (r *reserve) room() error {
 	return r.why
 }
 
-// take makes the file, if after it as much again stays free.
+// take makes the file, if as much space again would stay free.
 func (r *reserve) take() {
 	info, err := os.Stat(r.path)
 	if err == nil && info.Size() == r.size && allocated(info) >= r.size {
@@ -93,7 +92,7 @@ func (r *reserve) full() error {
 	return fmt.Errorf("the disk of the data directory is full: %d MiB are free, %d MiB are needed", free>>20, 2*r.size>>20)
 }
 
-// allocate makes a file whose blocks are really taken.
+// allocate makes a file whose blocks are really allocated.
 func allocate(path string, size int64) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -123,7 +122,7 @@ func allocated(info fs.FileInfo) int64 {
 	return info.Size()
 }
 
-// freeBytes is what is free to this process: blocks kept for root count for root only.
+// freeBytes is what is free for this process: blocks kept for root count for root only.
 func freeBytes(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

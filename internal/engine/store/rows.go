@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// A rowTable is a table beside the journal, whose rows carry a sum each.
+// A rowTable is a table besides the journal whose rows have a sum each.
 type rowTable struct {
 	name   string
 	key    string // its key column
-	fields string // what the sum covers, the key first
-	text   bool   // its key is a text
-	what   string // a row of it in words, before its key
+	fields string // the fields that the sum covers, the key first
+	text   bool   // its key is a string
+	what   string // the name of a row in messages, before its key
 }
 
-// rowTables are the tables of a version of the schema. What bounds a token came with version 4:
-// without it the sum of an older one is what it was.
+// rowTables are the tables of a version of the schema. The bounds of tokens came with version 4:
+// a token without bounds keeps its old sum.
 func rowTables(schema int) []rowTable {
 	tables := []rowTable{
 		{"jobs", "id", "id, name, user, vc, phase, submitted, ended, status", false, "finished job"},
@@ -51,8 +51,8 @@ func rowSum(table string, fields ...any) digest {
 	return sumOf(parts...)
 }
 
-// sumRows gives f each row with its own sum, the one that it carries, and the statement that
-// gives it one; and returns the sum over all of them.
+// sumRows calls f for each row with its computed sum, its stored sum, and the statement that
+// stores one. It returns the sum over all rows.
 func sumRows(ctx context.Context, c querier, schema int, f func(t rowTable, key any, sum, kept digest, update string) error) (total digest, err error) {
 	for _, t := range rowTables(schema) {
 		if err := t.each(ctx, c, func(key any, sum, kept digest) error {

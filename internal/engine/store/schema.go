@@ -20,8 +20,8 @@ const (
 	applicationID = 0x436F6D62
 	// schemaVersion grows with every change of the tables.
 	schemaVersion = 8
-	// logPages of 4 KiB are how far the write-ahead log grows before it is moved
-	// into the database; the reserve is twice that.
+	// logPages is how many pages of 4 KiB the write-ahead log may have before it is moved into
+	// the database; the reserve is twice that.
 	logPages = 2000
 )
 
@@ -58,8 +58,8 @@ CREATE TABLE tokens (
 	created INTEGER NOT NULL, used INTEGER NOT NULL, sum BLOB NOT NULL, bounds TEXT NOT NULL) WITHOUT ROWID;
 `
 
-// peopleTables hold users and groups, each as one object with a version, and the audit log, a chain
-// like the journal's.
+// peopleTables hold users and groups, each as one object with a version, and the audit log, which
+// is a chain like the journal.
 const peopleTables = `
 CREATE TABLE objects (id TEXT PRIMARY KEY, version INTEGER NOT NULL, data BLOB NOT NULL, sum BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE audit (
@@ -67,8 +67,8 @@ CREATE TABLE audit (
 	outcome TEXT NOT NULL, detail TEXT NOT NULL, link BLOB NOT NULL, sum BLOB NOT NULL);
 `
 
-// keepTables say of which ended jobs the files were removed, and hold the cluster files that were
-// applied.
+// keepTables record of which ended jobs the files were removed, and hold the cluster files that
+// were applied.
 const keepTables = `
 CREATE TABLE removed (job INTEGER PRIMARY KEY, at INTEGER NOT NULL, rule TEXT NOT NULL, sum BLOB NOT NULL);
 CREATE TABLE configs (
@@ -82,15 +82,15 @@ CREATE TABLE tags (id INTEGER PRIMARY KEY, job INTEGER NOT NULL, tag TEXT NOT NU
 CREATE INDEX tags_tag ON tags (tag, job);
 `
 
-// writer is the one connection that writes. Its lock is held for a transaction.
+// writer is the one connection that writes. Its lock is held during a transaction.
 type writer struct {
 	db     *sql.DB
 	log    string // path of the write-ahead log
-	ahead  int64  // bytes of it that are taken from the disk before they are needed
+	ahead  int64  // its bytes that are allocated before they are needed
 	mu     sync.Mutex
 	conn   *sql.Conn
-	insert *sql.Stmt // one event
-	answer *sql.Stmt // one answer
+	insert *sql.Stmt // inserts one event
+	answer *sql.Stmt // inserts one answer
 }
 
 func openWriter(ctx context.Context, path string) (*writer, error) {
@@ -118,7 +118,7 @@ func openReaders(path string) (*sql.DB, error) {
 	return db, nil
 }
 
-// dsn names a database; mode "ro" also leaves its log alone when the last connection closes.
+// dsn names a database; mode "ro" also keeps the log when the last connection closes.
 func dsn(path, mode string, pragmas ...string) string {
 	q := url.Values{"_pragma": append([]string{"busy_timeout(10000)"}, pragmas...), "mode": {mode}}
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
@@ -134,9 +134,9 @@ func (w *writer) close() error {
 	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)
 }
 
-// transact runs f in a transaction that is durable when it returns nil; after an
-// error nothing of it is kept. Once begun it is not cut off by ctx: a caller that
-// hung up must not leave the one connection in the middle of something.
+// transact runs f in a transaction that is durable when it returns nil; after an error nothing of
+// it is kept. Once begun it is not cut off by ctx: a caller that went away must not leave the one
+// connection in the middle of a transaction.
 func (w *writer) transact(ctx context.Context, f func(context.Context, *sql.Conn) error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,19 +157,19 @@ func (w *writer) begin(ctx context.Context, f func(context.Context, *sql.Conn) e
 		_, err = w.conn.ExecContext(ctx, "COMMIT")
 	}
 	if err != nil {
-		// SQLite has rolled back by itself after some errors; then this one fails.
+		// After some errors SQLite has rolled back by itself; then this fails.
 		_, _ = w.conn.ExecContext(ctx, "ROLLBACK")
 	}
 	return err
 }
 
-// add inserts one event that is linked.
+// add inserts one linked event.
 func (w *writer) add(ctx context.Context, e *stored) error {
 	_, err := w.insert.ExecContext(ctx, e.seq, e.time, string(e.kind), e.version, e.job, e.sum, e.data, e.link[:])
 	return err
 }
 
-// addAll links records to the chain, inserts them, and moves the mark behind them.
+// addAll links records to the chain, inserts them, and advances the mark.
 func (w *writer) addAll(ctx context.Context, records []model.Record, m *mark) error {
 	for _, r := range records {
 		e, err := encode(r)
@@ -188,22 +188,22 @@ func (w *writer) addAll(ctx context.Context, records []model.Record, m *mark) er
 	return nil
 }
 
-// shrinkLog moves what is in the write-ahead log into the database and cuts the
-// log to nothing, so that what is free serves the next appends. It needs as much
-// space for a moment as the log has: that is why the reserve is larger.
+// shrinkLog moves the write-ahead log into the database and truncates it, so that the free space
+// serves the next appends. For a moment it needs as much space as the log has: therefore the
+// reserve is larger.
 func (w *writer) shrinkLog() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// Readers or a disk that is still full may be in its way: then the log stays.
+	// Readers, or a disk that is still full, may prevent it: then the log stays.
 	_, _ = w.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
 	w.takeAhead()
 }
 
-// takeAhead takes the log's blocks from the disk, so that a task that fills the
-// disk cannot have them: stops and exits are written there. Where the file
-// system cannot, or has no room, appends fail until there is room again.
+// takeAhead allocates the log's blocks, so that a task that fills the disk cannot take them:
+// stops and exits are written there. Where the file system cannot, or has no room, appends fail
+// until there is room again.
 func (w *writer) takeAhead() {
-	f, err := os.OpenFile(w.log, os.O_WRONLY, 0) // unlike the database, SQLite locks nothing of this file
+	f, err := os.OpenFile(w.log, os.O_WRONLY, 0) // SQLite locks nothing of this file, unlike the database
 	if err != nil {
 		return
 	}
@@ -211,16 +211,16 @@ func (w *writer) takeAhead() {
 	_ = f.Close()
 }
 
-// openDatabase opens the database of a writing store, creates it in a directory that has none,
-// and brings an older one up to date. What is there is looked at first, without a write: a
-// database that is refused stays as it was found.
+// openDatabase opens the database of a writing store. It creates the database in a directory that
+// has none, and migrates an older one. It inspects an existing database first, without writing: a
+// refused database stays as it was.
 func (s *Store) openDatabase(ctx context.Context, found contents, o Options) error {
 	if err := s.closeToOthers(); err != nil {
 		return err
 	}
 	if found.id == "" && size(s.path(databaseFile+"-journal")) > 0 {
-		// A first start was killed while it gave the file its log: only a connection that writes
-		// takes that back.
+		// A first start was killed while it gave the file its log: only a writing connection
+		// undoes that.
 		w, err := openWriter(ctx, s.path(databaseFile))
 		if err == nil {
 			err = w.close()
@@ -239,7 +239,7 @@ func (s *Store) openDatabase(ctx context.Context, found contents, o Options) err
 		return err
 	}
 	if found.id == "" {
-		// Last of all: with this file the directory is ours.
+		// Last of all: this file marks the directory as ours.
 		if err := writeFile(s.path(clusterIDFile), []byte(s.clusterID+"\n")); err != nil {
 			return fmt.Errorf("cannot write the cluster id: %w", err)
 		}
@@ -252,8 +252,8 @@ func (s *Store) openDatabase(ctx context.Context, found contents, o Options) err
 	return err
 }
 
-// openWriter opens the writing connection to a database that was inspected, and gives it its
-// tables or those that an older one lacks.
+// openWriter opens the writing connection to an inspected database, and creates its tables or
+// migrates an older database.
 func (s *Store) openWriter(ctx context.Context, now model.Time) (err error) {
 	if s.writer, err = openWriter(ctx, s.path(databaseFile)); err != nil {
 		return s.explain("cannot open the database", err)
@@ -269,15 +269,15 @@ func (s *Store) openWriter(ctx context.Context, now model.Time) (err error) {
 	}
 	if s.schema < schemaVersion {
 		s.schema = schemaVersion
-		// Whoever copies the main file alone then has tables at least, to say what is missing.
+		// A copy of the main file alone then has tables at least, to say what is missing.
 		s.writer.shrinkLog()
 	}
 	s.writer.insert, err = s.writer.conn.PrepareContext(ctx, "INSERT INTO events ("+columns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
 	return err
 }
 
-// beginEpoch begins this process's epoch, when the tables are there: appends of an earlier one are
-// refused. It seals both copies, so that one that was damaged is whole again.
+// beginEpoch begins this process's epoch, once the tables exist: appends of an earlier epoch are
+// refused. It writes both slots of the seal, so that a damaged one is whole again.
 func (s *Store) beginEpoch(ctx context.Context) (err error) {
 	if s.mark, err = readMark(ctx, s.writer.conn); err != nil {
 		return s.explain("cannot read the database", err)
@@ -298,9 +298,8 @@ func (s *Store) beginEpoch(ctx context.Context) (err error) {
 	return s.seal.trouble()
 }
 
-// closeToOthers makes the database for its owner only, also in a directory that
-// others may enter: it holds all jobs' commands. SQLite gives its other files the
-// same mode.
+// closeToOthers lets only the owner read the database, also in a directory that others may enter:
+// it holds all jobs' commands. SQLite gives its other files the same mode.
 func (s *Store) closeToOthers() error {
 	f, err := os.OpenFile(s.path(databaseFile), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {

@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A seal says, in a file of its own, where the journal stood when something was answered last.
-// It has two slots that are written in turn, each on a page of its own: a write that is cut off
-// leaves the other. It is written behind each durable change and before the answer, so it is
-// never ahead of a sound database, and at most one unanswered change behind.
+// A seal records, in a file of its own, where the journal stood at the last answer. It has two
+// slots that are written in turn, each on a page of its own: a write that is cut off leaves the
+// other slot whole. It is written after each durable change and before the answer. So it is never
+// ahead of a sound database, and at most one unanswered change behind.
 const (
 	sealFile = "journal.seal"
 	sealMark = "comb seal 1\n"
@@ -32,15 +32,15 @@ const (
 type seal struct {
 	file    *os.File
 	cluster []byte // 16 bytes
-	turn    uint64 // counts writes; its parity is the slot
+	turn    uint64 // number of writes; its parity selects the slot
 	log     *slog.Logger
 
 	mu  sync.Mutex
-	bad error // of the last write
+	bad error // error of the last write
 }
 
-// openSeal opens the file for writing and makes it if there is none, with its blocks taken: it
-// must be written on a full disk as well.
+// openSeal opens the file for writing and makes it if there is none, with its blocks allocated:
+// it must be writable on a full disk as well.
 func openSeal(path, cluster string, log *slog.Logger) (*seal, error) {
 	id, err := hex.DecodeString(cluster)
 	if err != nil {
@@ -58,10 +58,10 @@ func openSeal(path, cluster string, log *slog.Logger) (*seal, error) {
 	return &seal{file: f, cluster: id, log: log}, nil
 }
 
-// write seals a mark that is durable. Where the disk does not take it, that is said, and no job is
-// acknowledged (Store.Sealed) or accepted (Store.Room) until it does: what else is answered
-// meanwhile has one witness alone. What failed may have broken its slot: the next write is to the
-// same one, and never to the one that is whole.
+// write seals a durable mark. If that fails, it is logged, and no job is acknowledged
+// (Store.Sealed) or accepted (Store.Room) until it succeeds; other answers meanwhile are recorded
+// only in the database. The failed write may have broken its slot: the next write goes to the
+// same slot, and never to the whole one.
 func (s *seal) write(m mark) {
 	if s.trouble() == nil {
 		s.turn++
@@ -79,7 +79,7 @@ func (s *seal) write(m mark) {
 	s.bad = err
 }
 
-// trouble is the error of the last write, nil if it is written.
+// trouble is the error of the last write, nil if it succeeded.
 func (s *seal) trouble() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,15 +100,15 @@ func (s *seal) encode(m mark) []byte {
 	return append(b, sum[:]...)
 }
 
-// sealed is what a seal says.
+// sealed is the content of a seal.
 type sealed struct {
 	cluster string
 	turn    uint64
 	mark
 }
 
-// readSeal returns the newer of the slots that are sound. Without the file the error is
-// fs.ErrNotExist; when no slot is sound, errSeal.
+// readSeal returns the newer of the sound slots. Without the file the error is fs.ErrNotExist;
+// when no slot is sound, errSeal.
 func readSeal(path string) (best sealed, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package store keeps Comb's durable state in one SQLite database in a data
-// directory: the journal with its archive and snapshots, finished jobs, answers, secrets
-// and tokens. It implements engine.Journal. It must not interpret events beyond
-// what it indexes, and it must rather refuse to start than guess or start empty.
+// Package store keeps Comb's durable state in one SQLite database in a data directory: the
+// journal with its archive and snapshots, finished jobs, answers, secrets and tokens. It
+// implements engine.Journal. It must not interpret events beyond what it indexes. It must refuse
+// to start rather than guess or start empty.
 package store
 
 import (
@@ -22,9 +22,9 @@ const defaultReserve = 16 << 20
 type Options struct {
 	// Now is the present time, noted when a directory is initialised.
 	Now model.Time
-	// ReserveBytes is the size of the file that is freed when the disk is full,
-	// so that stops and exits can still be written; 0 is 16 MiB. Below 8 MiB it
-	// may be too small to move the write-ahead log out of the way.
+	// ReserveBytes is the size of the file that is freed when the disk is full, so that stops and
+	// exits can still be written; 0 is 16 MiB. Below 8 MiB it may be too small to move the
+	// write-ahead log into the database.
 	ReserveBytes int64
 	// Keys is how many idempotency keys of one subject are remembered; 0 is 300,000.
 	Keys int
@@ -32,7 +32,7 @@ type Options struct {
 	ReadOnly bool
 	// Log, when set, gets what an operator must know; nil drops it.
 	Log *slog.Logger
-	// damaged opens also what has lost something, for Examine.
+	// damaged also opens a directory that has lost something, for Examine.
 	damaged bool
 }
 
@@ -51,15 +51,14 @@ type Store struct {
 	pages     pages
 	log       *slog.Logger
 	seal      *seal  // nil when read-only
-	mark      mark   // as of the last change; the writer's lock guards it
-	sealed    sealed // what the seal said when the directory was opened
-	loss      *Loss  // what is gone, of a store that Examine opened
+	mark      mark   // as of the last change; guarded by the writer's lock
+	sealed    sealed // content of the seal when the directory was opened
+	loss      *Loss  // what a store opened by Examine has lost
 }
 
-// Open opens a data directory, and initialises it if it is empty or does not
-// exist. It begins a new epoch: every writer before it is fenced off. A
-// directory that is in use, foreign, damaged, newer than this program or on a
-// network file system is refused with a *Refused.
+// Open opens a data directory, and initialises it if it is empty or does not exist. It begins a
+// new epoch, which fences off every earlier writer. A directory that is in use, foreign, damaged,
+// newer than this program or on a network file system is refused with a *Refused.
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -88,8 +87,8 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	if err := prepareDir(s.dir); err != nil {
 		return err
 	}
-	// Looked at twice: a stranger's directory must not even get a lock file, and
-	// what counts is what is there once the lock is held.
+	// Checked twice: a foreign directory must not even get a lock file, and what counts is what
+	// is there once the lock is held.
 	_, err := survey(s.dir)
 	if err != nil {
 		return err
@@ -110,7 +109,7 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	return s.openRest(ctx, o)
 }
 
-// openRest opens what stands beside the database.
+// openRest opens what is kept besides the events.
 func (s *Store) openRest(ctx context.Context, o Options) error {
 	s.writer.ahead = o.ReserveBytes
 	s.writer.takeAhead()
@@ -139,7 +138,7 @@ func (s *Store) openReadOnly(ctx context.Context) error {
 	return err
 }
 
-// holdsDatabase reports whether there is a data directory to look at.
+// holdsDatabase reports whether there is a database to read.
 func holdsDatabase(dir string) bool {
 	c, err := survey(dir)
 	return err != nil || c.id != ""
@@ -154,8 +153,7 @@ func (s *Store) ClusterID() string { return s.clusterID }
 // Epoch is the fencing token that this Open has begun.
 func (s *Store) Epoch() uint64 { return s.epoch }
 
-// Close ends the store: it closes what is open, the lock last. Appends under way must have
-// returned.
+// Close closes what is open, the lock last. Appends under way must have returned.
 func (s *Store) Close() error {
 	var errs []error
 	if s.read != nil {

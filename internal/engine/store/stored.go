@@ -14,19 +14,18 @@ import (
 )
 
 const (
-	// chunkEvents is how many events one archive chunk holds, and so what one
-	// step of archiving moves in a transaction.
+	// chunkEvents is how many events one archive chunk holds, which is also what one step of
+	// archiving moves in a transaction.
 	chunkEvents = 1000
 	// pageEvents is how many events one step of a replay reads.
 	pageEvents = 1000
-	// pageBytes bounds the data of the events that are read at once, unless one alone has
-	// more.
+	// pageBytes bounds the data of events that are read at once, unless a single one has more.
 	pageBytes = 2 << 20
 	// maxUnpacked bounds what a packed blob may grow to.
 	maxUnpacked = 1 << 32
 )
 
-// stored is an event as it lies in the tables.
+// stored is an event as it is stored in the tables.
 type stored struct {
 	seq     uint64
 	time    model.Time
@@ -35,12 +34,12 @@ type stored struct {
 	job     model.JobID
 	sum     uint32
 	data    []byte
-	link    digest // of it and all before it
+	link    digest // digest of it and all before it
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum covers all of an event: SQLite itself would not notice a flipped bit.
+// checksum covers the whole event: SQLite itself would not notice a flipped bit.
 func (e *stored) checksum() uint32 {
 	var b [24]byte
 	binary.LittleEndian.PutUint64(b[0:], e.seq)
@@ -102,8 +101,8 @@ func unpack(b []byte) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(b)), maxUnpacked))
 }
 
-// packChunk writes events one after another: numbers as varints, texts and data
-// behind their lengths; then compresses it all.
+// packChunk encodes events one after another, numbers as varints, texts and data after their
+// lengths, and compresses the result.
 func packChunk(events []stored) ([]byte, error) {
 	var b []byte
 	for i := range events {

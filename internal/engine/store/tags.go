@@ -14,8 +14,8 @@ type Tags struct{ *Store }
 
 func tagSum(id int64, job model.JobID, tag string) digest { return rowSum("tags", id, int64(job), tag) }
 
-// Tag gives a job a tag, or takes it off. It returns engine.ErrTooMany where the job has most
-// already.
+// Tag adds a tag to a job, or removes it. It returns engine.ErrTooMany where the job has most
+// tags already.
 func (s Tags) Tag(ctx context.Context, job model.JobID, tag string, on bool, most int) error {
 	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
 		var id, count int64
@@ -66,7 +66,7 @@ func (s Tags) Of(ctx context.Context, jobs []model.JobID) (map[model.JobID][]str
 	return out, s.explain("cannot read tags", rows.Err())
 }
 
-// scanTag reads a row of tags, which must be as it was written.
+// scanTag reads a row of tags, and checks that it is as it was written.
 func (s Tags) scanTag(rows *sql.Rows) (job model.JobID, tag string, err error) {
 	var id int64
 	var kept digest
@@ -79,7 +79,7 @@ func (s Tags) scanTag(rows *sql.Rows) (job model.JobID, tag string, err error) {
 	return job, tag, nil
 }
 
-// mostTagged bounds the jobs that a tag is looked up for.
+// mostTagged bounds how many jobs are returned for a tag.
 const mostTagged = 100_000
 
 // With returns the latest jobs that have a tag.

@@ -19,11 +19,11 @@ import (
 
 const (
 	tokenPrefix = "comb_"
-	// usedEvery bounds how often the last use of a token is written down.
+	// usedEvery bounds how often the last use of a token is written.
 	usedEvery = model.Minute
 )
 
-// Token is what is known of a token; its secret is not kept.
+// Token is what is known of a token, without its secret.
 type Token struct {
 	ID      string // 16 hex digits
 	Name    string
@@ -33,23 +33,23 @@ type Token struct {
 	TokenBounds
 }
 
-// TokenBounds are what a token was made for and until when it is valid. Those of the token in the
+// TokenBounds are the purpose of a token and the end of its validity. Those of the token in the
 // data directory are zero.
 type TokenBounds struct {
 	Kind    access.TokenKind `json:"kind,omitempty"`
 	Expires model.Time       `json:"expires,omitempty"` // 0: never
 	Scope   access.Scope     `json:"scope,omitzero"`
-	From    string           `json:"from,omitempty"` // the network of the request that asked for it; "" is not known
+	From    string           `json:"from,omitempty"` // the network of the request that made it; "": unknown
 }
 
-// NewTokenID makes an id for a token that has to be named before it is made.
+// NewTokenID makes an id for a token that must be named before it is made.
 func NewTokenID() string {
 	random := make([]byte, 8)
 	rand.Read(random) // never fails
 	return hex.EncodeToString(random)
 }
 
-// text is how the bounds are kept; "" is none.
+// text is the stored form of the bounds; "": none.
 func (b *TokenBounds) text() string {
 	data, err := json.Marshal(b)
 	if err != nil {
@@ -61,7 +61,7 @@ func (b *TokenBounds) text() string {
 	return string(data)
 }
 
-// tokens holds all tokens in memory: this process is the only one that changes them.
+// tokens holds all tokens in memory: only this process changes them.
 type tokens struct {
 	mu   sync.Mutex
 	byID map[string]*token
@@ -71,7 +71,7 @@ type token struct {
 	Token
 	hash  [sha256.Size]byte
 	saved model.Time // Used as it is in the database
-	bound string     // the bounds as they are kept: their sum is over these bytes
+	bound string     // the stored bounds: the sum covers these bytes
 }
 
 func (s *Store) loadTokens(ctx context.Context) error {
@@ -105,18 +105,18 @@ func (s *Store) loadTokens(ctx context.Context) error {
 	return rows.Err()
 }
 
-// CreateToken makes a token for subject and returns it, "comb_<id>_<secret>" with
-// 256 random bits. It is shown this once: only its hash is kept.
+// CreateToken makes a token for subject and returns it, "comb_<id>_<secret>" with 256 random
+// bits. It is returned only here: only its hash is kept.
 func (s *Store) CreateToken(ctx context.Context, name string, subject model.Subject, now model.Time) (string, Token, error) {
 	return s.SaveToken(ctx, Token{ID: NewTokenID(), Name: name, Subject: subject, Created: now})
 }
 
-// SaveToken makes the secret of a token that is otherwise as it will be, keeps the token, and
-// returns its text with it. Those that have expired are forgotten on the way.
+// SaveToken makes the secret of a token, keeps the token, and returns its text with it. It also
+// removes expired tokens.
 func (s *Store) SaveToken(ctx context.Context, made Token) (string, Token, error) {
 	s.forgetExpired(ctx, made.Created)
 	if len(made.Scope.VCs) == 0 {
-		made.Scope.VCs = nil // an empty list bounds nothing, as none
+		made.Scope.VCs = nil // an empty list means no bound, as nil does
 	}
 	random := make([]byte, 32)
 	rand.Read(random) // never fails
@@ -139,7 +139,7 @@ func (s *Store) SaveToken(ctx context.Context, made Token) (string, Token, error
 	return tokenPrefix + t.ID + "_" + secret, t.Token, nil
 }
 
-// CheckToken returns the token that text is; false if it is none, was revoked or has expired.
+// CheckToken returns the token of a text; false if it is none, was revoked or has expired.
 func (s *Store) CheckToken(ctx context.Context, text string, now model.Time) (Token, bool) {
 	rest, ok := strings.CutPrefix(text, tokenPrefix)
 	id, secret, cut := strings.Cut(rest, "_")
@@ -166,8 +166,8 @@ func (s *Store) CheckToken(ctx context.Context, text string, now model.Time) (To
 	return found, true
 }
 
-// noteUse writes down when a token was used. That may fail: the next use a
-// minute later tries again.
+// noteUse writes down when a token was used. That may fail: the next use a minute later tries
+// again.
 func (s *Store) noteUse(ctx context.Context, t Token) {
 	_ = s.writer.transact(ctx, func(ctx context.Context, tx *sql.Conn) error {
 		_, err := tx.ExecContext(ctx, "UPDATE tokens SET used = ? WHERE id = ?", t.Used, t.ID)
@@ -182,7 +182,7 @@ func (s *Store) ListTokens() []Token {
 	for _, t := range s.tokens.byID {
 		list = append(list, t.Token)
 	}
-	s.tokens.mu.Unlock() // each request needs it: nothing waits while they are sorted
+	s.tokens.mu.Unlock() // each request needs the lock: nothing waits during the sort
 	slices.SortFunc(list, func(a, b Token) int {
 		if a.Created != b.Created {
 			return int(max(-1, min(1, a.Created-b.Created)))
@@ -198,14 +198,14 @@ func (s *Store) RevokeToken(ctx context.Context, id string) (bool, error) {
 	return n > 0, err
 }
 
-// RevokeTokensOf ends all tokens of a user at once, and says how many. That of the data directory
-// is no user's.
+// RevokeTokensOf ends all tokens of a user at once, and returns how many. The token of the data
+// directory belongs to no user.
 func (s *Store) RevokeTokensOf(ctx context.Context, subject model.Subject) (int, error) {
 	return s.revoke(ctx, func(t *token) bool { return t.Subject == subject && t.Kind != access.Root })
 }
 
-// forgetExpired removes what is no longer valid, so that the table does not grow with each sign-in.
-// What cannot be removed now is at the next one.
+// forgetExpired removes expired tokens, so that the table does not grow with each sign-in. What
+// fails now is tried at the next sign-in.
 func (s *Store) forgetExpired(ctx context.Context, now model.Time) {
 	_, _ = s.revoke(ctx, func(t *token) bool { return t.Expires != 0 && now >= t.Expires })
 }

@@ -28,9 +28,9 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 )
 
-// BackupFormat is the version of the file's layout: a gzip stream of a tar with backup.json first,
-// then files of the data directory, then sums, which has a line "SHA-256 size name" for each entry
-// before it.
+// BackupFormat is the version of the file's layout: a gzip stream of a tar. It has backup.json
+// first, then files of the data directory, then sums, with a line "SHA-256 size name" for each
+// entry before it.
 const BackupFormat = 1
 
 const (
@@ -41,7 +41,7 @@ const (
 	maxFiles = 4 << 20
 )
 
-// BackupHead is what a backup says of itself.
+// BackupHead describes a backup: it is its first entry.
 type BackupHead struct {
 	Format  int    `json:"format"`
 	Program string `json:"program"` // the version that made it
@@ -49,13 +49,13 @@ type BackupHead struct {
 	Created string `json:"created"` // RFC 3339
 	Event   uint64 `json:"event"`   // the last event
 	Job     int64  `json:"job"`     // the last job
-	Logs    bool   `json:"logs"`    // it has the logs of jobs
+	Logs    bool   `json:"logs"`    // it contains the logs of jobs
 }
 
-// BackupReport is what was made, checked or restored.
+// BackupReport describes what was made, checked or restored.
 type BackupReport struct {
 	BackupHead
-	Directory string `json:"directory,omitempty"` // of which it was made, of one that was made now
+	Directory string `json:"directory,omitempty"` // of which it was made; only of a new backup
 	Path      string `json:"path"`
 	Files     int    `json:"files"`
 	Bytes     int64  `json:"bytes"` // of the files in it
@@ -63,22 +63,22 @@ type BackupReport struct {
 
 // BackupOptions say what else goes into a backup.
 type BackupOptions struct {
-	Logs    bool   // of jobs: not their work and checkpoints
+	Logs    bool   // of jobs, without their work and checkpoints
 	Program string // this program's version
 	Now     time.Time
 }
 
-// What a backup may hold besides the copied files, by names within the data directory.
+// What a backup may hold besides the database's files, by names within the data directory.
 var (
 	uploadFile = regexp.MustCompile(`^uploads/([A-Za-z0-9._=~-]+)/[0-9a-f]{64}[a-z.]{0,16}$`)
 	logFile    = regexp.MustCompile(`^jobs/([1-9][0-9]{0,18})/[0-9]{1,10}\.[0-9]{1,10}/[0-9]{1,10}/std(out|err)[0-9.]{0,32}$`)
 )
 
-// longestSubject is of the folder of an upload, in bytes.
+// longestSubject bounds the name of the folder of an upload, in bytes.
 const longestSubject = 200
 
-// podFiles are those by which a server on Kubernetes knows its pods again, which run on while it is
-// restored, and copies of others.
+// podFiles are those by which a server on Kubernetes knows its pods: they run on while it is
+// restored.
 var podFiles = []string{"pod-key", "pod-namespaces", "pod-forgotten", "pod-fenced"}
 
 // kept reports whether a file of the data directory is part of backups.
@@ -88,7 +88,7 @@ func kept(name string, logs bool) bool {
 		upload != nil && len(upload[1]) <= longestSubject || logs && logFile.MatchString(name)
 }
 
-// CreateBackup writes a backup of a data directory to a new file, which is complete or not there.
+// CreateBackup writes a backup of a data directory to a new file, which is complete or absent.
 func CreateBackup(ctx context.Context, data, file string, o BackupOptions) (r BackupReport, err error) {
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return r, fmt.Errorf("%s is there already: give another name", file)
@@ -98,8 +98,9 @@ func CreateBackup(ctx context.Context, data, file string, o BackupOptions) (r Ba
 		return r, err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	// Logs are looked for before the database is copied: none is of a job or an attempt that the
-	// copy does not know. An upload that is gone until it is read is of no job that waits.
+	// Logs are listed before the database is copied, so that none belongs to a job or attempt
+	// that the copy does not know. An upload that is gone when it is read belongs to no waiting
+	// job.
 	var beside []string
 	if o.Logs {
 		if beside, err = find(data, "jobs/*/*/*/std*", o); err != nil {
@@ -129,7 +130,7 @@ func CreateBackup(ctx context.Context, data, file string, o BackupOptions) (r Ba
 	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
 		return r, fmt.Errorf("cannot write the backup: %w", err)
 	}
-	if err = os.Link(out.Name(), file); err != nil && !errors.Is(err, fs.ErrExist) { // a file system without links; else not over a file that came meanwhile
+	if err = os.Link(out.Name(), file); err != nil && !errors.Is(err, fs.ErrExist) { // a file system without links; with links an existing file is never replaced
 		err = os.Rename(out.Name(), file)
 	}
 	if err == nil {
@@ -138,8 +139,8 @@ func CreateBackup(ctx context.Context, data, file string, o BackupOptions) (r Ba
 	return r, err
 }
 
-// workFolder makes an empty folder of a name that stays the same: what a killed run left in it is
-// removed. The function that is returned removes it; it may have another name by then.
+// workFolder makes an empty folder of a fixed name: it removes what a killed run left in it. done
+// removes the folder, unless it was renamed.
 func workFolder(in, name string) (path string, done func() error, err error) {
 	path = filepath.Join(in, name)
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -256,9 +257,9 @@ func (r *BackupReport) write(ctx context.Context, to io.Writer, copied, data str
 	return errors.Join(p.tar.Close(), zip.Close(), buffered.Flush())
 }
 
-// addFile adds a regular file as it is now: what is printed behind its end meanwhile is left out.
+// addFile adds a regular file as it is now, without what is appended meanwhile.
 func (p *packer) addFile(dir, name string) (int64, error) {
-	root, err := os.OpenRoot(dir) // tasks write beside these files: no link leads out
+	root, err := os.OpenRoot(dir) // tasks write beside these files: no link may lead outside
 	if err != nil {
 		return 0, err
 	}
@@ -291,7 +292,7 @@ func (p *packer) add(name string, from io.Reader, size int64) error {
 	return nil
 }
 
-// ErrBackupDamaged is the error of a file that is no whole backup.
+// ErrBackupDamaged says that a file is not a complete backup.
 var ErrBackupDamaged = errors.New("it is no backup, or not a whole one")
 
 func damaged(format string, args ...any) error {
@@ -307,8 +308,8 @@ type unpacker struct {
 	made   map[string]bool
 }
 
-// ExtractBackup makes files of a backup in an empty folder, and returns what it says of itself.
-// Every entry is compared with its sum.
+// ExtractBackup extracts a backup into an empty folder, and returns its description. Every entry
+// is compared with its sum.
 func ExtractBackup(ctx context.Context, file, into string) (BackupReport, error) {
 	root, err := os.OpenRoot(into)
 	if err != nil {
@@ -436,7 +437,7 @@ func (u *unpacker) sum(name string, size int64, from io.Reader, to io.Writer) er
 	return nil
 }
 
-// firstDifference names the first entry that is not what the sums say.
+// firstDifference names the first entry that differs from the sums.
 func firstDifference(is, told string) string {
 	want := strings.Split(told, "\n")
 	for i, line := range strings.Split(is, "\n") {
@@ -452,8 +453,8 @@ func firstDifference(is, told string) string {
 	return "entries are missing that its sums name"
 }
 
-// RestoreBackup makes a data directory of a backup, in a folder that is not there or empty. check
-// looks at it before it gets its name.
+// RestoreBackup makes a data directory from a backup, in a folder that is missing or empty. check
+// inspects it before it gets its name.
 func RestoreBackup(ctx context.Context, file, data string, check func(dir string) error) (r BackupReport, err error) {
 	data, err = filepath.Abs(data)
 	if err != nil {
@@ -481,11 +482,11 @@ func RestoreBackup(ctx context.Context, file, data string, check func(dir string
 	if err := syncTree(work); err != nil {
 		return r, err
 	}
-	return r, errors.Join(os.Rename(work, data), syncDir(filepath.Dir(data))) // an empty folder is replaced; one that got something meanwhile is not
+	return r, errors.Join(os.Rename(work, data), syncDir(filepath.Dir(data))) // an empty folder is replaced; one that was filled meanwhile is not
 }
 
-// syncTree makes the names in a folder durable, and those in the folders inside of it. Their
-// contents are.
+// syncTree makes the names in a folder and its subfolders durable. The contents of the files are
+// durable already.
 func syncTree(path string) error {
 	return filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {

@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Folder are files of jobs in one folder, which has a folder for each job, by its number.
+// Folder holds files of jobs in one folder, with a subfolder for each job, by its number.
 type Folder struct {
 	Dir    string
 	Remove func(model.JobID) error // removes a job's files, unless an attempt may live
@@ -28,8 +28,8 @@ func (f Folder) Left() (list []model.JobID, err error) {
 	return list, err
 }
 
-// Size implements Files. Links are not followed. What goes away meanwhile, or cannot be entered,
-// counts as nothing.
+// Size implements Files. It follows no links. What disappears meanwhile, or cannot be entered,
+// counts as 0.
 func (f Folder) Size(id model.JobID) (total int64, err error) {
 	err = filepath.WalkDir(filepath.Join(f.Dir, strconv.FormatInt(int64(id), 10)), func(_ string, d fs.DirEntry, walkErr error) error {
 		if walkErr != nil {

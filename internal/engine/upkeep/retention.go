@@ -1,7 +1,6 @@
-// Package upkeep keeps a data directory small and safe: what is kept too long is
-// removed (files of ended jobs, old lines of the audit log), and the directory
-// becomes one file, and back, also while its server runs. It must not know jobs
-// that still run.
+// Package upkeep keeps a data directory small and safe. It removes what is kept too long: files
+// of ended jobs, and old lines of the audit log. It makes the directory into one file and back,
+// also while its server runs. It must not know jobs that still run.
 package upkeep
 
 import (
@@ -21,30 +20,30 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// Notes is where ended jobs, and what is removed of them, are noted.
+// Notes records which jobs have ended, and what was removed of them.
 type Notes interface {
-	// EndedOf returns when jobs ended, of those among some that have.
+	// EndedOf returns when jobs ended, for those among ids that have.
 	EndedOf(ctx context.Context, ids []model.JobID) (map[model.JobID]model.Time, error)
-	// MarkRemoved notes that what jobs left is removed from now on; those that are noted stay as
-	// they are.
+	// MarkRemoved notes that the files of jobs are about to be removed. Jobs that are noted
+	// already stay as they are.
 	MarkRemoved(ctx context.Context, list []engine.Removed) error
 	// OldestAudit is the time of the oldest line of the audit log, 0 without one.
 	OldestAudit(ctx context.Context) (model.Time, error)
-	// ForgetAudit forgets lines from before an instant, 1,000 at most, and says how many.
+	// ForgetAudit removes lines from before an instant, at most 1,000, and returns how many.
 	ForgetAudit(ctx context.Context, before, now model.Time) (int, error)
 }
 
-// Files are what jobs left.
+// Files are what jobs left on disk.
 type Files interface {
-	// Left are the jobs that have files, in any order.
+	// Left returns the jobs that have files, in any order.
 	Left() ([]model.JobID, error)
-	// Size is what a job's files take of the disk, in bytes.
+	// Size is the disk space of a job's files, in bytes.
 	Size(model.JobID) (int64, error)
-	// Forget removes a job's files. One that has an attempt that may live is refused.
+	// Forget removes a job's files. A job with an attempt that may live is refused.
 	Forget(model.JobID) error
 }
 
-// Options say what is kept. Zero times and bytes stand for ever, and for any number.
+// Options say how long and how much is kept. Zero values: for ever, and any amount.
 type Options struct {
 	Files time.Duration // files of a job since its end
 	Bytes int64         // of all ended jobs together; the oldest ended go first
@@ -54,7 +53,8 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// portion is so many jobs: their notes are one transaction, which is short beside a submission's.
+// portion is how many jobs are removed at a time: their notes are one transaction, which is short
+// compared with a submission's.
 const portion = 50
 
 // Keeper removes what is kept too long. Its Stats may be called from any goroutine.
@@ -63,9 +63,9 @@ type Keeper struct {
 	files Files
 	o     Options
 
-	ended map[model.JobID]model.Time // of jobs with files: it does not change
+	ended map[model.JobID]model.Time // when jobs with files ended: that does not change
 	sizes map[model.JobID]int64
-	swept bool // once, since the start
+	swept bool // a sweep has run since the start
 
 	mu    sync.Mutex
 	stats Stats
@@ -74,10 +74,10 @@ type Keeper struct {
 // Stats count what a Keeper did since its start.
 type Stats struct {
 	Removed int64 // jobs whose files were removed
-	Failed  int64 // times that it failed
-	Lines   int64 // of the audit log that were forgotten
-	Ended   int   // ended jobs that have files still
-	Bytes   int64 // of these, where they are bounded
+	Failed  int64 // failed sweeps
+	Lines   int64 // of the audit log that were removed
+	Ended   int   // ended jobs that still have files
+	Bytes   int64 // of these files, where they are bounded
 }
 
 // New makes a Keeper.
@@ -104,8 +104,8 @@ func (k *Keeper) count(f func(*Stats)) {
 	f(&k.stats)
 }
 
-// Run sweeps from time to time until ctx is done: each ten minutes, and as often as a tenth of a
-// shorter time asks for.
+// Run sweeps from time to time until ctx is done: every ten minutes, or every tenth of a shorter
+// retention time.
 func (k *Keeper) Run(ctx context.Context) {
 	every := 10 * time.Minute
 	for _, d := range []time.Duration{k.o.Files, k.o.Audit} {
@@ -131,8 +131,8 @@ func (k *Keeper) Sweep(ctx context.Context) error {
 	return errors.Join(k.sweepFiles(ctx), k.sweepAudit(ctx))
 }
 
-// loud is how what is to be removed is told: at the start of a server so that it is seen, since
-// flags of that start may say it for the first time, and then as any other work.
+// loud is the level at which removals are logged. The first sweep is logged so that it is seen,
+// since the server's flags may be new; later ones are routine.
 func (k *Keeper) loud() slog.Level {
 	if k.swept {
 		return slog.LevelInfo
@@ -200,7 +200,7 @@ func (k *Keeper) look(ctx context.Context) ([]model.JobID, error) {
 	return left, nil
 }
 
-// due are the jobs whose files are to go, with the rule that says so.
+// due returns the jobs whose files must be removed, with the rule that says so.
 func (k *Keeper) due(ctx context.Context, left []model.JobID) (list []engine.Removed, err error) {
 	now := k.o.Now()
 	if k.o.Files > 0 {
@@ -222,8 +222,8 @@ func (k *Keeper) due(ctx context.Context, left []model.JobID) (list []engine.Rem
 	return list, err
 }
 
-// measure adds up what files of jobs take. What an ended job has does not change: it is measured
-// once.
+// measure adds up the size of jobs' files. The files of an ended job do not change: each is
+// measured once.
 func (k *Keeper) measure(ctx context.Context, left []model.JobID) (total int64, err error) {
 	for i, id := range left {
 		n, ok := k.sizes[id]
@@ -243,8 +243,8 @@ func (k *Keeper) measure(ctx context.Context, left []model.JobID) (total int64, 
 	return total, err
 }
 
-// remove notes that files go, and removes them. What fails is due again at the next sweep, since
-// they are there still.
+// remove notes that files are removed, and removes them. What fails is due again at the next
+// sweep, since the files are still there.
 func (k *Keeper) remove(ctx context.Context, part []engine.Removed) error {
 	if err := k.notes.MarkRemoved(ctx, part); err != nil {
 		return err
@@ -267,8 +267,8 @@ func (k *Keeper) remove(ctx context.Context, part []engine.Removed) error {
 	return errors.Join(errs...)
 }
 
-// slack is the part of the time that lines of the audit log may be older: each time that some are
-// forgotten is a line itself.
+// slack is the part of the retention time by which lines of the audit log may be older: each
+// removal adds a line itself.
 const slack = 50
 
 func (k *Keeper) sweepAudit(ctx context.Context) error {
@@ -310,7 +310,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// SpanWords writes a time as flags take it; 0 is "forever".
+// SpanWords writes a duration in the form of flags; 0 is "forever".
 func SpanWords(d time.Duration) string {
 	if d <= 0 {
 		return "forever"
@@ -318,7 +318,7 @@ func SpanWords(d time.Duration) string {
 	return document.FormatDuration(d.Microseconds())
 }
 
-// Span is the value of a flag: how long something is kept; "forever", or 0, is no bound.
+// Span is the value of a flag: how long something is kept; "forever" or 0 is no bound.
 type Span time.Duration
 
 const longest = 100 * 365 * 24 * time.Hour
@@ -381,7 +381,7 @@ func (a *quantity) Set(text string) error {
 	return nil
 }
 
-// String implements pflag.Value; "" is no default worth showing.
+// String implements pflag.Value; "" hides the default.
 func (a *quantity) String() string {
 	if *a == 0 {
 		return ""

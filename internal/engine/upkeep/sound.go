@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 )
 
-// CheckDirectory replays the journal of a data directory and checks all beside it.
+// CheckDirectory replays the journal of a data directory and checks all its other tables.
 func CheckDirectory(ctx context.Context, dir string, policies model.Policies) error {
 	h, err := store.OpenHistory(ctx, dir)
 	if err != nil {
