@@ -33,6 +33,6 @@ type ConfigVersion struct {
 	Restored int64  // the earlier version whose file it restores; 0: none
 	Bytes    int    // size of the file; 0: its file is not known
 
-	Until model.Time // when the server goes back to version Back by itself, if this one is still the latest; 0: never
+	Until model.Time // when the server goes back to Back, if this is still the latest; 0: never
 	Back  int64
 }

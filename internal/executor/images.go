@@ -53,7 +53,7 @@ type Build struct {
 	Target     string            // the stage that is built; "": the last one
 	Args       map[string]string // of its ARG lines; the image's history shows them
 	NoCache    bool              // earlier results of steps are not used
-	Pull       bool              // its base images are looked up in their registries, even if they are here
+	Pull       bool              // its base images are looked up in their registries in any case
 	Memory     int64             // bytes that a step may have; 0 is the default
 }
 

@@ -168,7 +168,7 @@ func (s Retention) ForgetAudit(ctx context.Context, before, now model.Time) (n i
 		}
 		line := AuditLine{Time: now, Subject: auditServer, Verb: forgetVerb, Object: "the audit log", Outcome: "done",
 			Detail: fmt.Sprintf("forgot lines 1 to %d, head %x", last, link[:])}
-		if err := addAudit(ctx, tx, m, []AuditLine{line}); err != nil { // before the others are deleted: it follows the last of all
+		if err := addAudit(ctx, tx, m, []AuditLine{line}); err != nil { // it follows the last line of all
 			return err
 		}
 		_, err = tx.ExecContext(ctx, "DELETE FROM audit WHERE seq <= ?", last)

@@ -26,7 +26,7 @@ var CopyFiles = []string{databaseFile, sealFile, keyFile, clusterIDFile}
 // new or empty folder. A server may use the directory meanwhile: the copy is as of one event.
 // Secrets stay encrypted; their key is copied, too.
 func Copy(ctx context.Context, dir, into string) (c Copied, err error) {
-	s, err := Open(ctx, dir, Options{ReadOnly: true}) // at its end it checks whether the directory is sound
+	s, err := Open(ctx, dir, Options{ReadOnly: true}) // it ends with a check of the directory
 	if err != nil {
 		return c, err
 	}

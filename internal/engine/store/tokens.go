@@ -39,7 +39,7 @@ type TokenBounds struct {
 	Kind    access.TokenKind `json:"kind,omitempty"`
 	Expires model.Time       `json:"expires,omitempty"` // 0: never
 	Scope   access.Scope     `json:"scope,omitzero"`
-	From    string           `json:"from,omitempty"` // the network of the request that made it; "": unknown
+	From    string           `json:"from,omitempty"` // the network of the request; "": unknown
 }
 
 // NewTokenID makes an id for a token that must be named before it is made.

@@ -130,7 +130,7 @@ func CreateBackup(ctx context.Context, data, file string, o BackupOptions) (r Ba
 	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
 		return r, fmt.Errorf("cannot write the backup: %w", err)
 	}
-	if err = os.Link(out.Name(), file); err != nil && !errors.Is(err, fs.ErrExist) { // a file system without links; with links an existing file is never replaced
+	if err = os.Link(out.Name(), file); err != nil && !errors.Is(err, fs.ErrExist) { // no links here; with them no file is replaced
 		err = os.Rename(out.Name(), file)
 	}
 	if err == nil {

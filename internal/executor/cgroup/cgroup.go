@@ -409,7 +409,7 @@ func killMember(pid int, dir string) {
 		return
 	}
 	if err != nil {
-		_ = unix.Kill(pid, unix.SIGKILL) // the number of a thread, or a kernel without pidfd; it may be gone
+		_ = unix.Kill(pid, unix.SIGKILL) // a thread's number, or a kernel without pidfd; it may be gone
 		return
 	}
 	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)

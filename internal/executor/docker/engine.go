@@ -182,7 +182,7 @@ func (e *Engine) Info(ctx context.Context) (Info, error) {
 	if _, has := r.Info.Runtimes[plain]; has && slices.Contains(givers(), i.Runtime) {
 		i.Plain = plain
 	}
-	if v, err := e.c.ServerVersion(ctx, client.ServerVersionOptions{}); err == nil { // an engine that is too old lists no components
+	if v, err := e.c.ServerVersion(ctx, client.ServerVersionOptions{}); err == nil { // too old an engine lists no components
 		for _, part := range v.Components {
 			if part.Name == "runc" {
 				i.Runc = part.Version
@@ -345,7 +345,7 @@ func masked() []string {
 // env are the variables of process 1. A variable without a value is unset, whatever the image
 // says.
 func (b *Box) env() []string {
-	env, set := slices.Clone(b.Env), map[string]bool{"": true} // a variable without a name can be neither set nor found
+	env, set := slices.Clone(b.Env), map[string]bool{"": true} // one without a name cannot be set or found
 	for _, v := range b.Env {
 		name, _, _ := strings.Cut(v, "=")
 		set[name] = true
@@ -535,7 +535,7 @@ func Answers(host string) bool {
 // Disk is what a container has on disk.
 type Disk struct {
 	Files []string // files that its root may write: the engine's hosts, hostname and resolv.conf
-	Dirs  []string // folders of this machine that can be read: its volumes, and the layer that it writes
+	Dirs  []string // readable folders of this machine: its volumes, and the layer that it writes
 	Bytes int64    // size of that layer, where it is not in Dirs; -1: the engine could not tell
 	// Whole says that Files and Dirs are all of it, as long as the container exists.
 	Whole bool

@@ -22,7 +22,7 @@ var ErrUnfit = errors.New("cannot be used")
 const (
 	mostVolumes   = 32
 	mostVariables = 1000
-	longestEnv    = 128<<10 - 1 // in bytes, all together; also of ENTRYPOINT and CMD: Linux allows no longer argument
+	longestEnv    = 128<<10 - 1 // in bytes, all together; also of ENTRYPOINT and CMD, as for Linux
 	longestFile   = 1 << 20     // of /etc/passwd and /etc/group, in bytes
 	mostSteps     = 512         // path elements that are looked at, in all
 	mostKnown     = 1000        // images whose check is remembered

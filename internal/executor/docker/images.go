@@ -42,7 +42,7 @@ type Images struct {
 // ImageOptions are the options of Images. Zero values stand for what is in brackets.
 type ImageOptions struct {
 	Within time.Duration // how long a fetch may take [DefaultWithin]
-	Budget int64         // bytes that images may have; beyond it the least recently used are removed [no limit]
+	Budget int64         // bytes of images; beyond it the least recently used are removed [no limit]
 	Lately time.Duration // how long an image stays after its last use [10 min]
 	Log    *slog.Logger
 }
@@ -93,7 +93,7 @@ func (f *ImageFault) Error() string { return f.Say }
 // note records what a name stood for when a job started first.
 type note struct {
 	ID     string `json:"id"`
-	Digest string `json:"digest,omitempty"` // NAME@sha256:... by which it can be fetched; "": it was built here
+	Digest string `json:"digest,omitempty"` // NAME@sha256:... for fetches; "": built here
 }
 
 // Get returns the image that the name stood for when the job's first task asked, so that all its

@@ -21,7 +21,7 @@ type Networks struct {
 
 	gate  Gate             // no network is removed while one is made
 	asked atomic.Int64     // how often a network was asked for
-	found map[string]int64 // by a network's name: asked, at the time when the network was last seen; guarded by gate
+	found map[string]int64 // by network name: asked, when it was last seen; guarded by gate
 }
 
 const jobLabel = "job"

@@ -33,16 +33,16 @@ import (
 // Options are the parts of an Executor.
 type Options struct {
 	API     *api.Client
-	Dir     string                                       // of records and logs: a folder for each job, by its number
-	KeyFile string                                       // of the key that seals pods; made when it is not there
-	Cluster string                                       // this Comb's name among all that share a Kubernetes cluster
+	Dir     string                                       // of records and logs: a folder for each job
+	KeyFile string                                       // of the key that seals pods; made when missing
+	Cluster string                                       // this Comb's name among all
 	Tell    func(model.Fact)                             // takes facts; it must not block for long
-	Secrets func(model.JobID) (map[string]string, error) // secrets of a job, by path; nil when no job has any
+	Secrets func(model.JobID) (map[string]string, error) // of a job, by path; nil: no job has any
 	// Identity says as which user and group the tasks of a user run now; see executor.Whose.
 	Identity func(user model.Subject) (executor.Identity, error)
 	// Storage returns a storage that jobs of a virtual cluster may use now. nil: there are none.
 	Storage func(cell.VCName, string) (model.Storage, bool)
-	Leaves  func(cell.NodeName) []Leaf // leaves of a node in the present configuration; nil: no health of leaves is told
+	Leaves  func(cell.NodeName) []Leaf // of a configured node; nil: no leaf's health is told
 	// Namespace is where pods of a virtual cluster go now, "" for the server's own. known is
 	// false while that is not known yet. nil: all go to the server's own.
 	Namespace func(cell.VCName) (space string, known bool)
@@ -90,16 +90,16 @@ type Executor struct {
 	running sync.WaitGroup
 
 	opened  time.Time
-	telling sync.Mutex // held while the health of nodes is told, so that it is told in order; taken before mu
+	telling sync.Mutex // held while the health of nodes is told, to keep its order; before mu
 
 	mu       sync.Mutex
-	tasks    map[string]*podTask          // by key: the name of the pod; for strays the namespace before it
+	tasks    map[string]*podTask          // by pod name; for strays NAMESPACE/NAME
 	attempts map[model.AttemptID][]string // the keys of each attempt's tasks
 	crews    map[model.JobID]*crew
 	stopped  map[model.AttemptID]model.Duration
 	seen     map[string]*nodeSeen // what was seen of each node
 	swept    bool                 // from now on a pod without a task is a stray
-	looked   bool                 // all strays from before the start are known: nodes may be told to be up
+	looked   bool                 // all earlier strays are known: nodes may be told to be up
 	adopted  chan struct{}        // closed when the state of every task of before is known
 	known    int                  // tasks from before the start whose state is not known yet
 
@@ -456,7 +456,7 @@ func (e *Executor) Forget(id model.JobID) error {
 		}
 	}
 	for node, s := range e.seen {
-		for key := range s.lost { // also a pod from before the start: once forgotten it would pass for a user's copy
+		for key := range s.lost { // also an earlier pod: once forgotten it would pass for a user's copy
 			if at, _, ok := e.maker.Parse(key[strings.LastIndexByte(key, '/')+1:]); ok && at.Job == id {
 				return fmt.Errorf("a pod of job %d, %s on node %s, is not proven gone yet", id, key, node)
 			}

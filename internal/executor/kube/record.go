@@ -18,7 +18,7 @@ import (
 // tenant can write there.
 type record struct {
 	UID  types.UID   `json:"uid,omitempty"`  // "" in an existing record: its pod may have been made
-	Made types.UID   `json:"made,omitempty"` // the pod's UID as soon as it is known, before the pod has what it needs
+	Made types.UID   `json:"made,omitempty"` // the pod's UID, before the pod has what it needs
 	Exit *model.Exit `json:"exit,omitempty"`
 	// Refused is told again after a restart, as an exit is. Refusing is told once the pod is
 	// gone.
@@ -44,7 +44,7 @@ func (t *podTask) load() (begun bool, err error) {
 		data = bytes.TrimSuffix(data, []byte("\n"))
 		from := bytes.LastIndexByte(data, '\n') + 1
 		r := t.record
-		if json.Unmarshal(data[from:], &r) == nil { // else it is torn: the machine crashed, or the disk was full
+		if json.Unmarshal(data[from:], &r) == nil { // else it is torn: by a crash, or a full disk
 			t.record = r
 			return true, nil
 		}
@@ -71,7 +71,7 @@ func (t *podTask) note() error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(append([]byte("\n"), data...), '\n')) // the newline ends what a torn write left
+	_, err = f.Write(append(append([]byte("\n"), data...), '\n')) // ends what a torn write left
 	return errors.Join(err, f.Close())
 }
 

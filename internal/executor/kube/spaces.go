@@ -270,7 +270,7 @@ func (s *spaces) serve(ctx context.Context, sp *space) error {
 type named struct {
 	key   string // the key in Executor.tasks: see strayKey
 	name  string // of its pod
-	space string // the namespace of its pod; "": not decided. Set by the task's worker, under Executor.mu
+	space string // its pod's namespace; "": not decided. Set by its worker, under Executor.mu
 	home  *home  // its attempt's namespace; nil for a stray
 	// unseen says that its namespace cannot be seen, and that the start of the server does not
 	// wait for it.

@@ -185,7 +185,7 @@ func (s *logStore) Copy(from io.Reader, ended bool) error {
 		part, err := r.ReadSlice('\n')
 		if begins && len(part) > 0 {
 			when, rest, ok := cut(part)
-			known = !ok || !when.After(last) // a line without a time is the kubelet's own, such as that the container is gone
+			known = !ok || !when.After(last) // a line without a time is the kubelet's own
 			if ok && !known && !met {
 				pending = fmt.Appendf(pending, "[comb: what was printed from %s to %s is missing here: the node keeps the end of a log alone, and this server had not read it by then]\n", stamp(last), stamp(when))
 			}

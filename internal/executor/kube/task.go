@@ -36,7 +36,7 @@ type podTask struct {
 	stop  bool
 	grace model.Duration
 	again bool  // its start was repeated: what is known is told again
-	turns *rota // the rotation of those that share its devices; nil for a stray alone. It is replaced, never changed
+	turns *rota // its rotation; nil for a stray alone. It is replaced, never changed
 
 	read    bool // the record was read
 	record  record
@@ -455,7 +455,7 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	left := limit - waited
 	switch {
 	case left > 0 && s.Why == "":
-		return left + 100*time.Millisecond, nil // most often the wait ends before anything can be said of it
+		return left + 100*time.Millisecond, nil // most often the wait ends before that
 	case s.Why == "":
 		s.Why = "Kubernetes has not started its pod after " + limit.String() + ", and gives no reason"
 	case left > 0 && waited < patient:
@@ -467,7 +467,7 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 		}
 		return left + 100*time.Millisecond, nil
 	}
-	t.record.Space = !bound && strings.Contains(s.Why, "persistentvolumeclaim") // the claim is missing for all nodes
+	t.record.Space = !bound && strings.Contains(s.Why, "persistentvolumeclaim") // not any node's fault
 	return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: s.Why, Job: s.Job, Fetch: s.Fetch})
 }
 

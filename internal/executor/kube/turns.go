@@ -17,7 +17,7 @@ import (
 type turn struct {
 	holds bool      // it uses its devices, or was allowed to
 	heard time.Time // when it reported last; zero is never
-	why   string    // why it is being stopped: how it failed to be suspended in time
+	why   string    // why it is being stopped: it was not suspended in time
 }
 
 const (

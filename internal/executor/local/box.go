@@ -28,12 +28,12 @@ type boxed struct {
 	CPU    string   `json:"cpu"`               // the architecture that the image is for; "": unknown
 	User   string   `json:"user"`              // the image's, as which the task runs
 	OwnDir bool     `json:"own_dir,omitempty"` // the task starts in the WORKDIR of its image
-	Runs   []string `json:"runs,omitempty"`    // the image's own program, where the role has no commands
-	Gang   []int32  `json:"gang"`              // the tasks whose addresses it waits for, itself included; empty: none
+	Runs   []string `json:"runs,omitempty"`    // the image's program, where the role has no commands
+	Gang   []int32  `json:"gang"`              // tasks whose addresses it awaits, with itself; empty: none
 	// Own are the limits of each process that the role itself sets.
 	Own   cell.TaskLimits  `json:"own,omitzero"`
 	Disk  docker.DiskLimit `json:"disk"`
-	Turns string           `json:"turns"` // the folder of docker.Turn, which bounds starts at the same time
+	Turns string           `json:"turns"` // the folder of docker.Turn
 	Box   docker.Box       `json:"box"`
 }
 
@@ -44,7 +44,7 @@ const (
 	boxFile    = "box.json"    // supervisor: process 1, by its number on this machine
 	insideFile = "inside.json" // process 1: how the task ended
 	runsFile   = "runs.json"   // process 1: the task was started
-	sharedDir  = "shared"      // of supervisor and task: progress, and the acknowledgement of a suspension
+	sharedDir  = "shared"      // of supervisor and task: progress, acknowledged suspensions
 
 	sharedMembers = "members" // of a job: its running tasks, as containers see them
 	gangDir       = "gang"    // of an attempt: the addresses of its tasks
@@ -54,13 +54,13 @@ const (
 const (
 	insideTop        = "/comb"
 	insideProgram    = insideTop + "/bin/comb"   // this program, read-only
-	insideLibraries  = insideTop + "/lib"        // the libraries that comb is started with, read-only; absent where it needs none
+	insideLibraries  = insideTop + "/lib"        // its libraries, read-only, where it needs some
 	insidePrivate    = insideTop + "/private"    // the task's folder, which the task cannot reach
-	insideLocks      = insideTop + "/locks"      // the locks of all devices, which the task cannot reach
+	insideLocks      = insideTop + "/locks"      // locks of all devices, out of the task's reach
 	insideShared     = insideTop + "/shared"     // sharedDir
 	insideWork       = insideTop + "/work"       // the task's own directory
 	insideCheckpoint = insideTop + "/checkpoint" // the job's
-	insideGang       = insideTop + "/gang"       // where the gang's process 1s exchange addresses, which the task cannot reach
+	insideGang       = insideTop + "/gang"       // the gang's addresses, out of the task's reach
 	insideMembers    = insideTop + "/members"    // sharedMembers, read-only
 	insideCode       = insideTop + "/code.tar"   // the job's upload, read-only
 )
@@ -96,7 +96,7 @@ func (c *caretaker) care() int {
 	}
 	defer lock.Close()
 	var script *private
-	runs := safefile.Read(c.dir, boxFile, &c.one) == nil // its container was started, whatever became of the claim
+	runs := safefile.Read(c.dir, boxFile, &c.one) == nil // it was started, whatever the claim says
 	if _, err := os.Lstat(filepath.Join(c.dir, claimFile)); err != nil && !runs {
 		if script, err = readPrivate(os.Stdin); err != nil {
 			c.note("%v", err)

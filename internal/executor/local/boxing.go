@@ -190,7 +190,7 @@ func (p *paths) bind(e *Executor, job *model.Job, s *spec) (data []machine.SeenS
 // folders makes the folders that a container shares with this machine.
 func (b *boxes) folders(t *liveTask, who *task.Account) ([]docker.Mount, error) {
 	jobDir := b.e.place.job(t.at.id.Job)
-	open := map[string]string{ // by their place inside. Open to all, since the image's user may be any; the folders above are closed to others
+	open := map[string]string{ // open to any image's user; the folders above are closed
 		insideShared: filepath.Join(t.dir, sharedDir), insideWork: filepath.Join(t.dir, workDir),
 		insideCheckpoint: filepath.Join(jobDir, "checkpoint"),
 	}
@@ -398,7 +398,7 @@ func (b *boxes) labels(t *liveTask) map[string]string {
 }
 
 const (
-	sweepPause = 5 * time.Second  // between looks for an engine that does not answer at the server's start
+	sweepPause = 5 * time.Second  // between looks for an absent engine at the server's start
 	sweepAgain = 20 * time.Second // between looks for what an unreachable engine could not remove
 )
 

@@ -53,7 +53,7 @@ func locksFor(dir string, t model.TaskStart) []deviceLock {
 // They stay shared: to become exclusive again would release them for a moment.
 func shareLocks(held []*os.File) {
 	for _, f := range held {
-		_ = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) // from exclusive to shared: nothing can prevent it
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) // nothing can prevent this
 	}
 }
 

@@ -30,7 +30,7 @@ const (
 	rotationFile = "rotation.json" // server: the rotation of its turns
 	ackFile      = "suspended"     // task: it has released memory and may be frozen
 	outcomeFile  = "outcome.json"  // supervisor: how it ended; final
-	reserveFile  = "outcome.tmp."  // and a pid; becomes outcomeFile. Its blocks are reserved before the task can fill the disk
+	reserveFile  = "outcome.tmp."  // and a pid; becomes outcomeFile: reserved disk blocks
 	progressFile = "progress"      // task: JSON lines
 	toldFile     = "progress.told" // server: up to where progress was told
 	workDir      = "work"          // the task's own directory
@@ -61,8 +61,8 @@ type spec struct {
 	Logs     task.LogCaps    `json:"logs"`
 	Leftover model.Duration  `json:"leftover"` // time for descendants that outlive the main process
 	Suspend  *contract       `json:"suspend,omitempty"`
-	Grace    model.Duration  `json:"grace,omitempty"` // time for a checkpoint when it cannot be suspended
-	Code     *task.Unpacking `json:"code,omitempty"`  // the code to unpack into its working directory; nil: none
+	Grace    model.Duration  `json:"grace,omitempty"` // for a checkpoint when it cannot be suspended
+	Code     *task.Unpacking `json:"code,omitempty"`  // code for its working directory; nil: none
 	Boxed    *boxed          `json:"boxed,omitempty"` // nil: it runs as a process
 	// As is the user that it runs as; nil: the image's, or the server's.
 	As     *task.Account `json:"as,omitempty"`

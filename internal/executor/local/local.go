@@ -280,7 +280,7 @@ func (e *Executor) Close() {
 func (e *Executor) Do(a model.Action) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.ctx.Err() != nil || a.Lost != nil { // this machine is the node, so what ran on a lost one is gone
+	if e.ctx.Err() != nil || a.Lost != nil { // what ran on a lost node is gone
 		return
 	}
 	if a.Start != nil {

@@ -107,7 +107,7 @@ func (t *liveTask) write(s *spec, role *model.Role, blocks []portBlock, seen pat
 	job := t.at.start.Job
 	data, err := seen.bind(t.e, job, s)
 	if err != nil {
-		var f *machine.StorageFault // a storage that its user may not have blames no node, and waits until that is mended
+		var f *machine.StorageFault // a fault of its user's folder blames no node
 		return &outcome{Refused: err.Error(), Fetch: errors.As(err, &f) && f.User}
 	}
 	var ignored []string
@@ -286,7 +286,7 @@ func (t *liveTask) lastWords() string {
 		return ""
 	}
 	slices.Sort(files)
-	text := strings.TrimPrefix(lastLine(files[len(files)-1]), "/proc/self/fd/3: ") // how bash names the script
+	text := strings.TrimPrefix(lastLine(files[len(files)-1]), "/proc/self/fd/3: ") // said by bash
 	if t.e.o.Secrets != nil {
 		secrets, err := t.e.o.Secrets(t.at.id.Job)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 const (
 	tellEvery    = time.Minute      // also when nothing changed
 	utilStep     = 100              // thousandths: a change that is told
-	memoryShare  = 20               // a change of a device's memory by one part in so many is told, too
+	memoryShare  = 20               // a change of memory by one part in so many is told
 	settledAfter = 2 * model.Second // of a turn: what is seen earlier may be another task's
 	longestPause = 5 * time.Minute  // between tries of a program that fails
 )

@@ -119,7 +119,7 @@ func newSupervised(dir, file string) *supervisor {
 }
 
 func newSupervisor(dir string) (s *supervisor, code int, err error) {
-	_ = unix.CloseRange(statusFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) // on an old kernel the server opens all files with close-on-exec
+	_ = unix.CloseRange(statusFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) // on old kernels all files are close-on-exec
 	unix.CloseOnExec(statusFD)
 	s = newSupervised(dir, outcomeFile)
 	s.status = os.NewFile(statusFD, "status")
@@ -210,7 +210,7 @@ func (s *supervisor) start() (refused string, job bool) {
 	if err != nil {
 		return err.Error(), false
 	}
-	if err := s.unpack(); err != nil { // a full disk is not the job's fault; the words are those of a child
+	if err := s.unpack(); err != nil { // a full disk is not the job's fault
 		return err.Error(), !strings.Contains(err.Error(), unix.ENOSPC.Error())
 	}
 	if s.stopped {
@@ -575,7 +575,7 @@ func (s *supervisor) exit() model.Exit {
 	e := model.Exit{Own: s.own, At: s.endedAt}
 	st := s.ended
 	if said := s.ask.said; st != nil && said != nil && st.Signaled() && *said != 0 {
-		st = said // the shell was stopped after it; its exit code 0 does not say what the rest would have done
+		st = said // the shell was stopped after it; a 0 does not tell the rest
 	}
 	switch {
 	case st == nil:
@@ -662,7 +662,7 @@ func (s *supervisor) patiently(f func() error) error {
 		}
 		select {
 		case sig := <-s.signals:
-			s.stopped = s.stopped || sig != sigOrder // the server sends a plain end where the disk does not take the order
+			s.stopped = s.stopped || sig != sigOrder // without room for an order it is a plain end
 		case <-time.After(diskPause):
 		}
 		var order stopOrder

@@ -76,7 +76,7 @@ type suspension struct {
 	fresh bool                // it has just started: others may still have the turn before
 	until time.Time           // when an asked task must have acknowledged, or a freezing one be still
 	told  map[process.ID]bool // processes that were asked
-	late  bool                // a suspension was called off after it was asked: its acknowledgement may still come
+	late  bool                // it was called off after it was asked: an acknowledgement may come
 	stops map[process.ID]bool // processes held by SIGSTOP
 	locks turnLocks
 	next  time.Time  // when to look again; zero is never
@@ -246,7 +246,7 @@ func (s *supervisor) freeze() time.Duration {
 func (s *supervisor) still() bool {
 	dir := s.freezer()
 	if dir != "" {
-		_ = os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("1"), 0) // its effect is checked below
+		_ = os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("1"), 0) // checked below
 	}
 	members := s.descendants()
 	quiet := members != nil && (dir == "" || isFrozen(dir))

@@ -21,7 +21,7 @@ const (
 type asking struct {
 	progs []process.ID // that were asked; empty when none was, or when all were told since
 	under process.ID   // the child of the script's shell that the only one of progs is, or is below
-	rest  time.Time    // when the other processes are told at the latest; zero while one of progs lives
+	rest  time.Time    // when to tell the other processes; zero while one of progs lives
 	said  *unix.WaitStatus
 }
 

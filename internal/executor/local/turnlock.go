@@ -49,7 +49,7 @@ func (l *turnLocks) leave() { l.set(unix.F_UNLCK) }
 func (l *turnLocks) set(kind int16) {
 	for _, f := range l.files {
 		lock := unix.Flock_t{Type: kind, Whence: io.SeekStart}
-		_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock) // only this attempt locks this file; on an old kernel the clock alone decides
+		_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock) // on an old kernel the clock alone decides
 	}
 }
 

@@ -41,7 +41,7 @@ type run struct {
 	space    string  // what the indices of its devices count
 	division []int32 // in how many parts each of its devices was divided when it was started
 	node     *node
-	devices  uint64 // a bit for each of its devices, by index modulo 64: runs without a common bit share no device
+	devices  uint64 // bits of its devices, by index modulo 64: without a common bit none is shared
 	behavior Behavior
 	running  bool
 	telling  bool // its next report is scheduled

@@ -14,7 +14,7 @@ import (
 
 const (
 	within    = 2 * time.Minute       // from one address of the gang to the next
-	meetPause = 20 * time.Millisecond // between two looks, and longer in a large gang: all its tasks look while others are being started
+	meetPause = 20 * time.Millisecond // between two looks, plus longer for each task of the gang
 	longer    = 2 * time.Millisecond  // for each task of the gang
 )
 

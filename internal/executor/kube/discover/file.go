@@ -27,7 +27,7 @@ type cell struct {
 func (f *file) add(k kind, nodes []node) {
 	short := strings.Trim(k.product[:min(len(k.product), maxName)], "-")
 	sku := short
-	for i := 2; f.skus[sku] || f.types[sku] != ""; i++ { // that name is another kind's, or that of a type of cells
+	for i := 2; f.skus[sku] || f.types[sku] != ""; i++ { // the name is taken, or a cell type's
 		sku = fmt.Sprintf("%s-%d", short, i)
 	}
 	f.skus[sku] = true

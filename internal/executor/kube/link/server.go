@@ -69,17 +69,17 @@ type Handler struct {
 
 // TurnAsk is what a task reports of its turns.
 type TurnAsk struct {
-	Has   string `json:"has,omitempty"`   // the rotation that it follows, by Is; "" is the one that it was started with
+	Has   string `json:"has,omitempty"`   // the Is of its rotation; "": the one it was started with
 	Holds bool   `json:"holds,omitempty"` // it may be using its devices: it is not suspended
 	Wants bool   `json:"wants,omitempty"` // it has its turn, and asks to run
-	Why   string `json:"why,omitempty"`   // why it is being stopped: how it failed to be suspended in time
+	Why   string `json:"why,omitempty"`   // why it is being stopped: it was not suspended in time
 }
 
 // TurnSays is the answer.
 type TurnSays struct {
 	Is       string          `json:"is"`
-	Rotation *model.Rotation `json:"rotation,omitempty"` // nil: the task has it already; without turns it runs all the time
-	Enter    bool            `json:"enter,omitempty"`    // it may run: the tasks of the other turns are suspended
+	Rotation *model.Rotation `json:"rotation,omitempty"` // nil: unchanged; without turns it runs all the time
+	Enter    bool            `json:"enter,omitempty"`    // it may run: the other turns are suspended
 	// Guard is how long the tasks of the other turns may take to be suspended. A task that gets
 	// no more answers waits that long.
 	Guard model.Duration `json:"guard,omitempty"`
@@ -138,7 +138,7 @@ type podHandler = func(w http.ResponseWriter, r *http.Request, pod string)
 func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(callerKey{}).(*caller)
-		if r.ContentLength != 0 { // also of unknown length: a body that is not read in time is not waited for
+		if r.ContentLength != 0 { // also of unknown length: no body is waited for
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.of.header))
 		}
 		shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")

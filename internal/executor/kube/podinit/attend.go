@@ -273,7 +273,7 @@ type wheel struct {
 	stop  *stopping
 	says  <-chan link.TurnSays
 	next  <-chan time.Time
-	kill  <-chan time.Time // for a task that was stopped since it could not be suspended, and has not ended
+	kill  <-chan time.Time // for a task that was stopped as it could not be suspended
 }
 
 func newWheel(turns *turner, stop *stopping) *wheel {

@@ -27,7 +27,7 @@ type stopping struct {
 	begun bool
 	progs []process.ID // that were asked to end
 	under process.ID   // the child of the shell that the only one of progs is, or is below
-	rest  time.Time    // when the other processes are told at the latest; zero while one of progs lives
+	rest  time.Time    // when to tell the other processes; zero while one of progs lives
 	said  *unix.WaitStatus
 }
 

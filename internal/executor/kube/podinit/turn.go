@@ -65,7 +65,7 @@ type turner struct {
 	until time.Time           // when it must have acknowledged, or be still
 	wants time.Time           // since when it has had its turn without running
 	after model.Time          // the end of a turn that it lost, since it was suspended so late
-	late  bool                // a suspension was called off after it was asked: its acknowledgement may still come
+	late  bool                // it was called off after it was asked: an acknowledgement may come
 	told  map[process.ID]bool // processes that were asked
 	stops map[process.ID]bool // processes that are held
 	over  bool                // it is being stopped, and follows no turns any more

@@ -35,7 +35,7 @@ type turnLine struct {
 }
 
 func newTurnLine(server *link.Client) *turnLine {
-	return &turnLine{server: server, says: make(chan link.TurnSays, 1), wake: make(chan struct{}, 1), guard: firstGuard, heard: time.Now()} // as if heard now: the server had no time to answer yet
+	return &turnLine{server: server, says: make(chan link.TurnSays, 1), wake: make(chan struct{}, 1), guard: firstGuard, heard: time.Now()} // it had no time to answer yet
 }
 
 // tell sets what is reported. News is sent at once.

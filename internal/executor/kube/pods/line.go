@@ -56,7 +56,7 @@ func (m *Maker) attend(pod *corev1.Pod, t Task, role *model.Role) {
 	}
 	o.Turns = turnsOf(t)
 	if last := len(first.Command) - 1; !strings.HasPrefix(first.Command[last], scriptDir+"/") {
-		first.Command[last] += "\n\nexit $$?" // the shell stays: else its last program replaces it, and a stop finds another tree
+		first.Command[last] += "\n\nexit $$?" // else its last program replaces the shell
 	}
 	first.Command = append([]string{layDir + "/comb", "attend", plain(o.Text())}, first.Command...)
 	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "program", MountPath: layDir, ReadOnly: true})

@@ -138,8 +138,8 @@ type Task struct {
 	Secrets  map[string]string // of the job, by path
 	Resource string            // the resource of the node's device plugin that the task gets; "": none
 	Claims   []string          // the claims that give its GPUs
-	Offers   []string          // the resources of the node's device plugins: taints of these names keep no pod of Comb's away
-	Network  string            // the resource of the device plugin for RDMA networks, where the task may have a device; else ""
+	Offers   []string          // of the node's device plugins: taints of these names are tolerated
+	Network  string            // resource of RDMA network devices; "": the task gets none
 	// Storages are those that the job names. Work is the claim that keeps checkpoints; "": there
 	// is none.
 	Storages []model.Storage
@@ -200,7 +200,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	}
 	name, node := m.Name(t.Attempt, t.Task.Task), string(t.Task.Place.Node)
 	no, yes, seconds, once := false, true, graceSeconds(job.Grace), corev1.FSGroupChangeOnRootMismatch
-	uid, gid, shared := cmp.Or(t.UID, user), cmp.Or(t.GID, user), int64(user) // a new fsGroup makes the kubelet walk all files
+	uid, gid, shared := cmp.Or(t.UID, user), cmp.Or(t.GID, user), int64(user) // a new fsGroup makes kubelets walk all files
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
@@ -216,7 +216,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 			TerminationGracePeriodSeconds: &seconds,
 			AutomountServiceAccountToken:  &no,
 			EnableServiceLinks:            &no,
-			ShareProcessNamespace:         &yes, // so that a task is not process 1, which ignores SIGTERM, and what it leaves is reaped
+			ShareProcessNamespace:         &yes, // no task is process 1, which ignores SIGTERM; orphans are reaped
 			Hostname:                      name,
 			Subdomain:                     m.service(),
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid, RunAsGroup: &gid,
@@ -544,7 +544,7 @@ func (m *Maker) own(t Task) []model.EnvVar {
 	env = append(env, lineVariables(t)...)
 	switch {
 	case t.counted() && indices != "": // the device plugin sets it
-	case indices == "" || t.Task.SKU.Device != cell.NVIDIA || len(t.Claims) > 0: // claimed devices come in another way, and no others may come
+	case indices == "" || t.Task.SKU.Device != cell.NVIDIA || len(t.Claims) > 0: // claimed ones come otherwise, and no others may
 		env = append(env, model.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: "void"})
 	default:
 		env = append(env, model.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: indices})
