@@ -112,7 +112,7 @@ func tooMany(limit int64) string {
 	return fmt.Sprintf("it may have %d processes and threads, and started more", limit)
 }
 
-// claim says who owns the start: a supervisor, or a server that made sure that no supervisor ever
+// claim says what owns the start: a supervisor, or a server that made sure that no supervisor ever
 // will.
 type claim struct {
 	Boot       string     `json:"boot"`

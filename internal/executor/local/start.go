@@ -17,8 +17,8 @@ import (
 )
 
 // startMain starts the task's shell, or its image's own program, in a session of its own and in
-// its cgroups from the first instruction on. out and errs are its streams. who is the user that
-// it runs as; nil: this process's.
+// its cgroups from the first instruction on. out and errs are its streams. A nil account is that of
+// this process.
 func startMain(s *spec, own *private, out, errs *os.File, who *task.Account) (pid int, err error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // phase is how far a suspension is.
 //
 //	running --not its turn--> asked --acknowledged--> freezing --all still--> frozen
-//	   ^  \----(nobody is asked)-------------------------^                       |
+//	   ^  \----(it is not asked)-------------------------^                       |
 //	   +------------its turn, and the others of the rotation are frozen----------+
 //
 // A task that acknowledges too late, or is not still in time, is stopped. A stop leads from every
