@@ -12,7 +12,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// digest is half a SHA-256: it protects against damage, not against an attacker who can write
+// digest is half a SHA-256: it protects against damage, not against attackers that can write
 // here.
 type digest [16]byte
 

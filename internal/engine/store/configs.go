@@ -24,9 +24,9 @@ func configSum(v *engine.ConfigVersion, file []byte) digest {
 	return rowSum("configs", v.Version, int64(v.Time), v.Author, v.Reason, v.Tag, v.Restored, file)
 }
 
-// BeginConfig records which cluster file is about to be applied, its author, its reason and its end: if
-// the server ends before EndConfig, the next one knows. A file that was begun before is dropped,
-// with its end.
+// BeginConfig records the cluster file that is about to be applied, with its author, reason and
+// end: if the server ends before EndConfig, the next one knows. A file that was begun before is
+// dropped, with its end.
 func (s *Store) BeginConfig(ctx context.Context, v engine.ConfigVersion, file []byte) error {
 	if file == nil {
 		file = []byte{}

@@ -485,7 +485,7 @@ func Closed(path string, uid, gid int64) string {
 	return task.Closed(&task.Account{UID: uint32(uid), GID: uint32(gid)}, path)
 }
 
-// ownerOf is a user to whom folders of storages are given.
+// ownerOf is the user that gets the folders of storages.
 func ownerOf(who *task.Account) *machine.StorageOwner {
 	if who == nil {
 		return nil
