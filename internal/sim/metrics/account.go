@@ -7,7 +7,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// series are what is integrated over time for each VC.
+// series are the quantities that are integrated over time for each VC.
 type series int
 
 const (
@@ -20,12 +20,11 @@ const (
 	numSeries
 )
 
-// account is one VC: its present counts, their integrals, and its ended jobs.
-// Integrals are in leaf- (gang-, app-) microseconds and may wrap around; only
-// differences are used.
+// account is one VC: its present counts, their integrals, and its ended jobs. Integrals are
+// in leaf- (gang-, app-) microseconds. They may wrap around, since only differences are used.
 type account struct {
 	name   cell.VCName
-	gone   bool // not in the configuration
+	gone   bool // no longer in the configuration
 	cur    [numSeries]int64
 	area   [numSeries]uint64
 	last   model.Time
@@ -33,10 +32,10 @@ type account struct {
 	used   []int32 // by SKU, guaranteed
 	pools  []*pool
 	ended  ended
-	closed [numSeries]uint64 // area when no job was left
+	closed [numSeries]uint64 // area when the last open job ended
 }
 
-// settle integrates up to an instant.
+// settle integrates up to now.
 func (a *account) settle(now model.Time) {
 	if dt := uint64(now - a.last); dt > 0 {
 		for i := range a.cur {
@@ -46,7 +45,7 @@ func (a *account) settle(now model.Time) {
 	}
 }
 
-// change adds to one count at the present time.
+// change adds d to one count at the present time.
 func (f *Fold) change(a *account, s series, d int64) {
 	if f.began {
 		a.settle(f.now)
@@ -54,7 +53,7 @@ func (f *Fold) change(a *account, s series, d int64) {
 	a.cur[s] += d
 }
 
-// use adds leaves of one SKU to what the VC has of its guarantee.
+// use adds leaves of one SKU to those that the VC uses of its guarantee.
 func (f *Fold) use(a *account, sku uint8, d int32) {
 	a.used[sku] += d
 	for _, p := range a.pools {
@@ -64,7 +63,7 @@ func (f *Fold) use(a *account, sku uint8, d int32) {
 	}
 }
 
-// account returns the books of a VC, new ones when it has none.
+// account returns the account of a VC, a new one when it has none.
 func (f *Fold) account(name cell.VCName) *account {
 	if a := f.vcOf[name]; a != nil {
 		return a
@@ -79,12 +78,12 @@ func (f *Fold) account(name cell.VCName) *account {
 // anySKU is the mask of a gang that may run on every kind of leaf.
 const anySKU = ^uint64(0)
 
-// maxPools bounds the sets of SKUs that one VC keeps apart; jobs with another one
+// maxPools bounds the sets of SKUs that are kept apart for one VC. Gangs with a further set
 // are measured against all its leaves.
 const maxPools = 64
 
-// poolOf returns the pool that a gang with such SKUs draws on: what is free of its
-// VC's guarantee, or, for an opportunistic gang, idle leaves anywhere.
+// poolOf returns the pool that a gang with these SKUs draws on: the free part of its VC's
+// guarantee, or for an opportunistic gang idle leaves anywhere.
 func (f *Fold) poolOf(a *account, p cell.Priority, mask uint64) *pool {
 	list, total, used := &a.pools, a.quota, a.used
 	if p < cell.MinGuaranteed {
@@ -117,9 +116,9 @@ func (f *Fold) poolOf(a *account, p cell.Priority, mask uint64) *pool {
 	return q
 }
 
-// pool knows for how long how many leaves of a set were free: a Fenwick tree of
-// microseconds over the number of free leaves. So the time during which fewer than
-// n were free costs a few additions, however many gangs wait.
+// pool counts for how long how many leaves of a set were free. time is a Fenwick tree of
+// microseconds by the number of free leaves. So the time during which fewer than n were free
+// costs a few additions, however many gangs wait.
 type pool struct {
 	mask uint64 // SKUs, by index
 	free int32  // may be below 0 after a configuration took cells away
@@ -127,7 +126,7 @@ type pool struct {
 	time []int64 // Fenwick tree; time[i+1] belongs to i free leaves
 }
 
-// change settles the time up to now and adds to the free leaves.
+// change integrates up to now and adds d to the free leaves.
 func (p *pool) change(now model.Time, d int32) {
 	if dt := int64(now - p.last); dt > 0 {
 		for i := p.at() + 1; i < len(p.time); i += i & -i {
@@ -138,7 +137,7 @@ func (p *pool) change(now model.Time, d int32) {
 	p.free += d
 }
 
-// at is the place of the present number of free leaves.
+// at is the index in time of the present number of free leaves.
 func (p *pool) at() int { return min(max(int(p.free), 0), len(p.time)-2) }
 
 // below returns for how long, up to an instant not before the last change, fewer
@@ -158,8 +157,8 @@ func (p *pool) below(n int32, now model.Time) model.Duration {
 // pending is a heap of gangs whose wait begins later, the earliest first.
 type pending []backOff
 
-// backOff says when a gang's back-off ends. Gangs are reused: job tells whether
-// it is still the same.
+// backOff says when a gang's back-off ends. Memory of gangs is reused, so job tells whether g
+// is still the same gang.
 type backOff struct {
 	at  model.Time
 	job model.JobID

@@ -55,7 +55,7 @@ func distribution(id, title, description string, curves []curve) string {
 	return c.String()
 }
 
-// cdf turns sorted values into at most 401 points.
+// cdf turns sorted values into a cumulative distribution of at most 401 points.
 func cdf(sorted []int64) []point {
 	n := len(sorted)
 	if n == 0 {
@@ -82,12 +82,12 @@ func spanOf(n Number) string {
 	return span(float64(n))
 }
 
-// jctChart is the distribution of completion times, of all jobs and of the VCs with
-// most of them.
+// jctChart is the distribution of completion times, of all jobs and of the VCs with the most
+// jobs.
 func (r *Result) jctChart() string {
 	names := make([]string, 0, len(r.JCT))
 	var lists [][]int64
-	// The names are sorted below, and the lists are put together by merged.
+	// The names are sorted below, and merged puts the lists together in that order.
 	for name, list := range r.JCT {
 		if len(list) > 0 {
 			names = append(names, name)
@@ -106,8 +106,8 @@ func (r *Result) jctChart() string {
 		f.Finished, spanOf(f.JCTP50), spanOf(f.JCTP95)), curves)
 }
 
-// steps merges neighbouring rows of the timeline until there are few enough, and
-// gives the cluster's means with the time at which each begins, in seconds.
+// steps merges neighbouring rows of the timeline until there are at most maxSteps. It returns
+// the cluster's means, and the time in seconds at which each begins.
 func (t *Timeline) steps() (xs []float64, ps []Point, end float64) {
 	if len(t.Steps) == 0 {
 		return nil, nil, 1
@@ -142,7 +142,7 @@ func (p *Point) add(o *Point, w Number) {
 	p.Bad += o.Bad * w
 }
 
-// over makes a line of steps of one value; it ends where the time does.
+// over makes a line of steps of one value, which ends at end.
 func over(xs []float64, end float64, value func(i int) float64) []point {
 	ps := make([]point, 0, len(xs)+1)
 	for i, x := range xs {

@@ -14,8 +14,8 @@ import (
 	"unicode"
 )
 
-// Comparison lays the summaries of several runs side by side. Name is a run's
-// folder, made unique; the first is what the others are compared with.
+// Comparison puts the summaries of several runs side by side. Runs are named after their
+// folders, made unique. The first is the one that the others are compared with.
 type Comparison struct {
 	Runs []string        `json:"runs"`
 	Rows []ComparisonRow `json:"rows"`
@@ -26,8 +26,8 @@ type Comparison struct {
 // ComparisonRow is one figure of all runs.
 type ComparisonRow struct {
 	Key  string `json:"key"`
-	unit string // in which people are shown it; Values are in that of the key
-	// Better is "lower", "higher" or "" where neither is.
+	unit string // in which people see it; Values are in the unit of the key
+	// Better is "lower" or "higher", and "" where neither is better.
 	Better string   `json:"better,omitempty"`
 	Values []Number `json:"values"`
 	// Diff is the relative difference to the first run: 0.1 is 10 % more.
@@ -39,14 +39,14 @@ type ComparisonRow struct {
 // figure is one row of a comparison.
 type figure struct {
 	key    string
-	unit   string // in which people are shown it
+	unit   string // in which people see it
 	better string
 	of     func(*Summary) Number
 }
 
 const lower, higher = "lower", "higher"
 
-// figures are those compared, in the order of a summary.
+// figures are the figures that are compared, in the order of a summary.
 func figures() []figure {
 	whole := func(get func(*Summary) int64) func(*Summary) Number {
 		return func(s *Summary) Number { return Number(get(s)) }
@@ -100,7 +100,7 @@ func Compare(dirs []string) (*Comparison, error) {
 			return nil, err
 		}
 		if i >= maxSeries {
-			continue // the chart shows no more
+			continue // the chart shows no more runs
 		}
 		v := curve{name: c.Runs[i]}
 		err = readJobsOf(dir, func(r *Row) error {
@@ -130,7 +130,7 @@ func Compare(dirs []string) (*Comparison, error) {
 var vcFigures = []string{"jobs", "jct_avg_s", "jct_p95_s", "queue_avg_s", "preemptions", "gpu_utilization", "rho_max", "slo_miss_rate"}
 
 // AddVCs adds rows for each virtual cluster of any run, in order of name: "vision:
-// jct_avg_s". Those that no run has are left out.
+// jct_avg_s". A row without a value in any run is left out.
 func (c *Comparison) AddVCs() {
 	names := map[string]bool{}
 	for _, s := range c.all {
@@ -196,7 +196,7 @@ func (r *ComparisonRow) judge() {
 	}
 }
 
-// change writes a difference; "" for the first run and where there is none.
+// change writes the difference of run i; "" for the first run and where there is none.
 func (r *ComparisonRow) change(i int) string {
 	switch d := float64(r.Diff[i]) * 100; {
 	case i == 0 || !r.Diff[i].Defined() || d == 0:
@@ -208,8 +208,7 @@ func (r *ComparisonRow) change(i int) string {
 	}
 }
 
-// shown writes a value for people: with as many decimals as it takes to tell runs
-// apart.
+// shown writes a value for people, with enough decimals to tell runs apart.
 func (n Number) shown() string {
 	decimals := 4
 	switch {
@@ -236,7 +235,7 @@ func (r *ComparisonRow) shown(v Number) string {
 	return v.shown()
 }
 
-// WriteText writes a table for people; * marks the best.
+// WriteText writes a table for people; * marks the best values.
 func (c *Comparison) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "\tunit\t")
@@ -264,7 +263,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	return t.Flush()
 }
 
-// printable keeps control characters from a terminal.
+// printable replaces characters that a terminal could act on.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Folders puts the runs of a sweep, in order of their names, in the place of its folder.
+// Folders replaces the folder of a sweep by its runs, in order of their names.
 func Folders(dirs []string) ([]string, error) {
 	var out []string
 	for _, dir := range dirs {
@@ -30,8 +30,8 @@ func Folders(dirs []string) ([]string, error) {
 	return out, nil
 }
 
-// Warnings says where runs do not replay the same trace: their figures then differ by more
-// than what was to be compared. Folders without a manifest say nothing.
+// Warnings names runs that do not replay the same trace, whose figures differ by more than
+// what was to be compared. Folders without a manifest are not checked.
 func Warnings(dirs []string) []string {
 	var runs []string
 	seen := map[string]bool{}

@@ -13,39 +13,39 @@ const none = -1
 //	waiting --Placed--> (holds leaves) --AttemptEnded--> idle
 //	waiting --its job stops or completes--> idle
 //
-// While it holds leaves its time is cut into segments of one speed: each change
-// of speed, of neighbours or of what is saved ends one.
+// While it holds leaves its time is cut into segments of one speed. Each change of speed, of
+// neighbours or of saved work ends a segment.
 type gang struct {
 	job   *job
 	index int32
 	need  int32  // leaves
-	skus  uint64 // that it may run on
-	extra bool   // a member above a minimum: its waits are not counted
+	skus  uint64 // mask of the SKUs that it may run on
+	extra bool   // a member above the minimum: its waits are not counted
 
 	wait  waitState
 	since model.Time // when the wait or back-off began
 	until model.Time // when the back-off ends
-	pool  *pool      // what it waits for
+	pool  *pool      // whose free leaves it waits for
 	mark  model.Duration
 	// Time in the queue so far, by cause.
 	fair, frag, backOff model.Duration
 
-	slot      int32 // among those that hold leaves, none when it does not
-	n         int32 // its attempt
+	slot      int32 // index in Fold.live; none when it holds no leaves
+	n         int32 // number of its attempt
 	tasks     []cell.Task
 	leaves    int32
 	lazy      bool
-	guest     bool            // its leaves are counted to another who shares them
-	turns     *model.Rotation // by which it runs; nil is all the time
+	guest     bool            // it shares its leaves, which are counted for another gang
+	turns     *model.Rotation // by which it runs; nil while it runs all the time
 	ran       bool            // a task of the attempt started
 	placed    model.Time      // begin of the attempt
 	from      model.Time      // begin of the present segment
 	speed     int64
-	crowded   int32  // its nodes that it shares with other gangs
+	crowded   int32  // how many of its nodes it shares with other gangs
 	loose     uint64 // leaf-microseconds since its work was last saved
 	fresh     uint64 // microseconds of work, at full speed, since then
 	kept      uint64 // microseconds of work that counted, of all attempts
-	preempted bool   // its last attempt was
+	preempted bool   // its last attempt was preempted
 }
 
 type waitState uint8
@@ -56,7 +56,7 @@ const (
 	backingOff
 )
 
-// beginWait puts a gang into the queue, from a later time on if so asked.
+// beginWait puts a gang into the queue, at after if that is later.
 func (f *Fold) beginWait(g *gang, after model.Time) {
 	if g.extra || g.wait != notWaiting || g.slot != none {
 		return
@@ -72,7 +72,7 @@ func (f *Fold) beginWait(g *gang, after model.Time) {
 	f.resumeWait(g)
 }
 
-// resumeWait marks where the gang's pool stands.
+// resumeWait notes the state of the gang's pool, against which its wait is measured.
 func (f *Fold) resumeWait(g *gang) {
 	if g.wait != inQueue {
 		return
@@ -94,8 +94,8 @@ func (f *Fold) backOffEnds(e backOff) {
 	g.mark = g.pool.below(g.need, e.at)
 }
 
-// pauseWait books the time in the queue so far: what the VC had no free quota for
-// is its fair share's doing, the rest fragmentation's (ATC'19, section 3.1).
+// pauseWait adds the time in the queue so far to its causes. The time in which the VC had too
+// few free leaves counts as fair share, the rest as fragmentation (ATC'19, section 3.1).
 func (f *Fold) pauseWait(g *gang) {
 	if g.wait != inQueue {
 		return
@@ -119,8 +119,7 @@ func (f *Fold) endWait(g *gang) {
 	f.change(g.job.vc, waiting, -1)
 }
 
-// placed begins an attempt.
-// A guest is placed beside others.
+// placed begins an attempt. A guest shares leaves that another gang holds.
 func (f *Fold) placed(e *model.Placed, guest bool) {
 	j := f.find(e.Attempt.Job)
 	if j == nil || int(e.Attempt.Gang) >= len(j.gangs) || j.gangs[e.Attempt.Gang].slot != none {
@@ -154,7 +153,7 @@ func (f *Fold) newSlot(g *gang) int32 {
 	return int32(len(f.live) - 1)
 }
 
-// moves reports whether a placement uses a node that the gang's last one did not.
+// moves reports whether a placement uses a node that the gang's last attempt did not use.
 func (f *Fold) moves(g *gang, tasks []cell.Task) bool {
 	r := &f.room
 	r.stamp++
@@ -171,7 +170,7 @@ func (f *Fold) moves(g *gang, tasks []cell.Task) bool {
 	return false
 }
 
-// occupy lets a gang hold the leaves of a placement.
+// occupy makes a gang hold the leaves of a placement.
 func (f *Fold) occupy(g *gang, p *cell.Placement) {
 	for i := range p.Tasks {
 		for _, l := range p.Tasks[i].Leaves {
@@ -183,7 +182,7 @@ func (f *Fold) occupy(g *gang, p *cell.Placement) {
 	}
 	g.tasks, g.leaves, g.from, g.speed, g.crowded = p.Tasks, 0, f.now, FullSpeed, 0
 	if f.o.Speed != nil {
-		own := *p // the callee may keep it; without one nothing is allocated
+		own := *p // the callee may keep it; without a callee nothing is allocated
 		g.speed = f.o.Speed(model.AttemptID{Job: g.job.id, Gang: g.index, N: g.n}, g.job.spec, &own)
 	}
 	for i := range g.tasks {
@@ -196,10 +195,10 @@ func (f *Fold) occupy(g *gang, p *cell.Placement) {
 	f.moveIn(g)
 }
 
-// vacate is the inverse of occupy. A gang that holds nothing forgets where it was.
+// vacate is the inverse of occupy. A gang that holds nothing forgets its last nodes.
 func (f *Fold) vacate(g *gang) {
 	if g.slot == none {
-		g.tasks, g.preempted = nil, false // leaves may have other numbers from now on
+		g.tasks, g.preempted = nil, false // a new configuration may number leaves anew
 		return
 	}
 	f.cut(g)
@@ -240,7 +239,7 @@ func (f *Fold) countGang(g *gang, sign int32) {
 	}
 }
 
-// moveIn makes a gang a lodger of its nodes.
+// moveIn counts a gang on its nodes.
 func (f *Fold) moveIn(g *gang) {
 	r := &f.room
 	r.stamp++
@@ -288,8 +287,8 @@ func (f *Fold) moveOut(g *gang) {
 	}
 }
 
-// rotated lets those who share leaves take turns: from now on only its own count for
-// each. The leaves count once, to the first of them.
+// rotated sets the turns of gangs that share leaves. From now on each gang gets only its own
+// turns counted. The leaves count once, for the first gang.
 func (f *Fold) rotated(e *model.Rotated) {
 	first := e.Turns[0][0]
 	for _, turn := range e.Turns {
@@ -314,7 +313,7 @@ func (f *Fold) rotated(e *model.Rotated) {
 	}
 }
 
-// crowd tells a gang that one more of its nodes is shared, or one less.
+// crowd adds d to the number of a gang's nodes that it shares.
 func (f *Fold) crowd(g *gang, d int32) {
 	if g.crowded == 0 || g.crowded+d == 0 {
 		f.cut(g)
@@ -322,7 +321,7 @@ func (f *Fold) crowd(g *gang, d int32) {
 	g.crowded += d
 }
 
-// cut ends a segment: its time counts with the speed and neighbours it had.
+// cut ends a segment: its time counts with the speed and the neighbours that it had.
 func (f *Fold) cut(g *gang) {
 	dt := uint64(f.now - g.from)
 	j := g.job
@@ -349,7 +348,7 @@ func (f *Fold) cut(g *gang) {
 	}
 }
 
-// liveGang returns the gang with that attempt, nil when it has another or none.
+// liveGang returns the gang whose present attempt is id, else nil.
 func (f *Fold) liveGang(id model.AttemptID) *gang {
 	j := f.find(id.Job)
 	if j == nil || int(id.Gang) >= len(j.gangs) {
@@ -361,9 +360,9 @@ func (f *Fold) liveGang(id model.AttemptID) *gang {
 	return nil
 }
 
-// SetSpeed says that an attempt runs at another speed from now on, in millionths
-// of full speed: its neighbours changed, or it was suspended (0, counted as such)
-// or resumed. now must not be before the last record.
+// SetSpeed changes the speed of an attempt, in millionths of full speed, from now on: its
+// neighbours changed, or it was suspended (0, counted as such) or resumed. now must not be
+// before the last record.
 func (f *Fold) SetSpeed(now model.Time, id model.AttemptID, speed int64) {
 	if now > f.now {
 		f.advance(now)
@@ -378,7 +377,7 @@ func (f *Fold) SetSpeed(now model.Time, id model.AttemptID, speed int64) {
 	}
 }
 
-// started begins the work of an attempt: until then it only held its leaves.
+// started begins the work of an attempt, which only held its leaves until then.
 func (f *Fold) started(id model.AttemptID) {
 	if g := f.liveGang(id); g != nil && !g.ran {
 		f.cut(g)
@@ -386,7 +385,7 @@ func (f *Fold) started(id model.AttemptID) {
 	}
 }
 
-// checkpoint saves all work of an attempt up to now.
+// checkpoint counts all work of an attempt up to now as saved.
 func (f *Fold) checkpoint(id model.AttemptID) {
 	if g := f.liveGang(id); g != nil {
 		f.cut(g)
@@ -415,7 +414,7 @@ func (f *Fold) attemptEnded(e *model.AttemptEnded) {
 	}
 }
 
-// endAttempt gives the leaves back and judges the work.
+// endAttempt gives the leaves back and counts the work as kept or lost.
 func (f *Fold) endAttempt(g *gang, cause model.EndCause) {
 	j := g.job
 	tasks := g.tasks
@@ -428,7 +427,7 @@ func (f *Fold) endAttempt(g *gang, cause model.EndCause) {
 	if lost {
 		j.wasted += g.loose
 	}
-	if !lost || failed { // a failure is lost, but it is what the job came to
+	if !lost || failed { // a failed attempt is lost, but its work is what the job needed
 		g.kept += g.fresh
 	}
 	g.loose, g.fresh = 0, 0
@@ -443,9 +442,9 @@ func (f *Fold) endAttempt(g *gang, cause model.EndCause) {
 	}
 }
 
-// loses reports whether an attempt that ended so loses the work since its last
-// checkpoint. A job that saves its work when it is asked to stop loses nothing by
-// a preemption; what a user stopped, or did not need any more, is not lost.
+// loses reports whether an attempt with this end loses the work since its last checkpoint. A
+// job that saves its work when it is asked to stop loses nothing by a preemption. What a user
+// stopped, or did not need any more, is not lost.
 func loses(c model.EndCause, spec *model.Job) bool {
 	switch c {
 	case model.EndSucceeded, model.EndCompleted, model.EndStopped:

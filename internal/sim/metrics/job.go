@@ -22,17 +22,17 @@ type job struct {
 	apps      uint64 // integral of active apps in its VC at its submission
 	gangs     []gang
 	leaves    int32 // of all tasks
-	nodes     int32 // most nodes that one attempt used
+	nodes     int32 // most nodes that one of its attempts used
 	attempts  int32
 	preempted int32
 	migrated  int32
 	suspended int32
 	gpu       uint64 // leaf-microseconds held
-	effective uint64 // times speed
-	shared    uint64 // while a node was shared with another gang
-	wasted    uint64 // whose work was lost
-	saved     uint64 // that it did not take, as it was stopped for its loss
-	step      int64  // that it told of last, of so many
+	effective uint64 // gpu times speed
+	shared    uint64 // part of gpu while a node was shared with another gang
+	wasted    uint64 // part of gpu whose work was lost
+	saved     uint64 // GPU-time that it did not take, since it was stopped for its loss
+	step      int64  // step of its last progress report, and how many steps there are
 	total     int64
 	bars      []Bar
 }
@@ -43,8 +43,8 @@ type appKey struct {
 	app string
 }
 
-// app is a set of jobs of one VC that are judged together. It is over when none
-// of its jobs is left; jobs of that name that come later are another app.
+// app is a set of jobs of one VC that are judged together. It ends when none of its jobs is
+// left. Jobs of that name that come later are another app.
 type app struct {
 	open      int
 	submitted model.Time
@@ -65,14 +65,14 @@ type ended struct {
 	migrations  int64
 	suspends    int64
 	slo         int64 // jobs with a deadline
-	missed      int64 // in parts per billion of a job
+	missed      int64 // lost value of deadlines, in parts per billion of a job
 	bestEffort  int64
 	latency     sum
 	gpu         uint64
 	effective   uint64
-	early       uint64     // that jobs did not take which were stopped for their loss
-	probed      counted    // leaf-seconds that first attempts in a pool saved
-	profiled    counted    // and that the profiler took
+	early       uint64     // GPU-time that jobs did not take, since they were stopped for their loss
+	probed      counted    // leaf-seconds that first attempts in philly's probe pool saved
+	profiled    counted    // leaf-seconds that chronus' profiler took
 	first, last model.Time // first submission, last end
 }
 
@@ -105,7 +105,7 @@ func (f *Fold) submitted(e model.JobSubmitted) {
 	}
 }
 
-// begin starts all integrals: the first job is submitted.
+// begin starts all integrals, as the first job is submitted.
 func (f *Fold) begin() {
 	f.began, f.start = true, f.now
 	f.room.last = f.now
@@ -115,7 +115,7 @@ func (f *Fold) begin() {
 	f.line.begin(f.now)
 }
 
-// newJob returns an empty job with room for so many gangs.
+// newJob returns an empty job with memory for this many gangs.
 func (f *Fold) newJob(gangs int) *job {
 	var j *job
 	if n := len(f.spare); n > 0 {
@@ -128,7 +128,7 @@ func (f *Fold) newJob(gangs int) *job {
 	return j
 }
 
-// layOut fills in the gangs: how many leaves each needs and of which kinds.
+// layOut fills in the gangs: how many leaves each needs, and of which SKUs.
 func (f *Fold) layOut(j *job) {
 	var room [8]int32
 	of := room[:0] // role of each task
@@ -159,7 +159,7 @@ func (f *Fold) layOut(j *job) {
 	}
 }
 
-// maskOf returns the set of SKUs that a role names; all when it names none.
+// maskOf returns the set of SKUs with these names, and anySKU for no names.
 func (f *Fold) maskOf(names []cell.TypeName) uint64 {
 	if len(names) == 0 {
 		return anySKU
@@ -191,8 +191,8 @@ func (f *Fold) joinApp(j *job) {
 	j.apps = a.area[active]
 }
 
-// leaveApp takes an ended job out of its app; the last one settles the app's
-// finish-time fairness.
+// leaveApp takes an ended job out of its app. The last job of an app returns its finish-time
+// fairness.
 func (f *Fold) leaveApp(j *job, ideal model.Duration) Number {
 	a := j.vc
 	a.settle(f.now)
@@ -257,7 +257,7 @@ func (f *Fold) jobEnded(e *model.JobEnded) {
 	}
 }
 
-// close keeps the integrals as they are while no job is left.
+// close notes the integrals when no job is left, so that idle time at the end does not count.
 func (f *Fold) close() {
 	f.room.settle(f.now)
 	f.room.closed = f.room.area
@@ -267,13 +267,13 @@ func (f *Fold) close() {
 	}
 }
 
-// tell counts a job that ended now and hands its row out.
+// tell counts a job that ended now and passes its row to Options.Ended.
 func (f *Fold) tell(j *job, e *model.JobEnded) {
 	r := f.fill(j)
 	v := &j.vc.ended
 	r.End, r.Phase, r.Cause, r.Class = f.now, e.Phase, e.Cause, failureClass(e)
 	if e.Cause == model.EndStopped || e.Cause == model.EndTimeLimit || e.Cause == model.EndEarly {
-		r.Duration = min(r.Duration, kept(j)) // it never needed the rest
+		r.Duration = min(r.Duration, kept(j)) // it did not need the rest
 	}
 	r.Rho = f.leaveApp(j, r.Duration)
 	jct := f.now - j.submitted
@@ -310,7 +310,7 @@ func (f *Fold) countHeld(j *job) {
 	v.effective += j.effective
 }
 
-// kept is the most work of a gang of a job that counts.
+// kept is the work of the job's gang with the most work that counts.
 func kept(j *job) model.Duration {
 	most := model.Duration(0)
 	for i := range j.gangs {
@@ -319,7 +319,7 @@ func kept(j *job) model.Duration {
 	return most
 }
 
-// fill writes down what is known of a job now.
+// fill fills in the row of a job with what is known now.
 func (f *Fold) fill(j *job) *Row {
 	f.row = Row{ID: j.id, TraceID: j.facts.TraceID, Name: string(j.spec.Name), VC: string(j.vc.name), User: string(j.spec.User),
 		App: j.facts.App, Model: j.facts.Model, GPUs: j.leaves, Nodes: j.nodes, Submit: j.submitted, Start: j.started,
@@ -346,10 +346,10 @@ func (f *Fold) fill(j *job) *Row {
 	return r
 }
 
-// missOf is the part of a job's value that it lost (Chronus): 1 - v/v1 for the
-// value v of the first deadline that it met, v1 being the first one's. Without a
-// deadline, or as best effort, it is not defined; nor is it of a job that has not
-// ended while a deadline lies ahead.
+// missOf is the part of a job's value that it lost (Chronus): 1 - v/v1, where v is the value
+// of the first deadline that it met, and v1 that of the first deadline of all. It is not
+// defined without a deadline, for best effort, and while a deadline of a job that has not
+// ended lies ahead.
 func missOf(spec *model.Job, jct model.Duration, over bool) Number {
 	ds := spec.Hints.Deadlines
 	if len(ds) == 0 || spec.Hints.Class == "besteffort" || ds[0].Value <= 0 {
@@ -383,8 +383,7 @@ func failureClass(e *model.JobEnded) string {
 	return e.Cause.String()
 }
 
-// stopWaiting ends the waits of a job that will not start any more, or not before
-// it is retried.
+// stopWaiting ends the waits of a job that will start no more, or not before it is retried.
 func (f *Fold) stopWaiting(id model.JobID) {
 	if j := f.find(id); j != nil {
 		for g := range j.gangs {
@@ -393,7 +392,7 @@ func (f *Fold) stopWaiting(id model.JobID) {
 	}
 }
 
-// retried lets a gang wait again; after a failure it begins anew.
+// retried puts a gang into the queue again; after a failure its work begins anew.
 func (f *Fold) retried(e *model.TaskRetried) {
 	j := f.find(e.Job)
 	if j == nil || int(e.Gang) >= len(j.gangs) {

@@ -30,20 +30,20 @@ type Facts struct {
 	Model    string
 }
 
-// Options say what a fold cannot see and where it sends what it does not keep.
+// Options are what a fold cannot see in the records, and what it passes on.
 type Options struct {
 	// Policy is named in the summary.
 	Policy string
 	// Origin is what times are printed relative to, in tables and plots; 0 gives
 	// seconds since 1970.
 	Origin model.Time
-	// Facts, when set, is asked once for each job, when it is submitted.
+	// Facts, when set, is called once for each job, when it is submitted.
 	Facts func(model.JobID, *model.Job) Facts
-	// Speed, when set, is asked when an attempt is placed or moved, in millionths
-	// of full speed. SetSpeed changes it later.
+	// Speed, when set, is called when an attempt is placed or moved, and returns its speed in
+	// millionths of full speed. SetSpeed changes it later.
 	Speed func(model.AttemptID, *model.Job, *cell.Placement) int64
-	// Ended, when set, gets each job once, as it ends; those that have not ended
-	// come in order of id when the fold finishes. The row is valid during the call.
+	// Ended, when set, is called once for each job as it ends. Jobs that have not ended
+	// follow in order of id when the fold finishes. The row is valid during the call.
 	Ended func(*Row)
 	// Width is the least width of a row of the timeline; 0 is one second.
 	Width model.Duration
@@ -59,25 +59,25 @@ type Fold struct {
 	now     model.Time
 	began   bool // a job was submitted: everything is counted from then on
 	start   model.Time
-	end     model.Time // of the job that ended last
+	end     model.Time // when the last job ended
 	open    int        // jobs that have not ended
 	jobs    map[model.JobID]*job
-	found   *job // that was asked for last
+	found   *job // the job that find returned last
 	spare   []*job
-	live    []*gang // gangs that hold leaves, by slot; nil is unused
+	live    []*gang // gangs that hold leaves, by slot; nil is an unused slot
 	slots   []int32 // unused slots
 	vcs     []*account
 	vcOf    map[cell.VCName]*account
 	apps    map[appKey]*app
 	room    room
-	later   pending // gangs that wait from a later time on
+	later   pending // gangs whose wait begins later
 	line    timeline
 	gantt   gantt
 	row     Row
 	err     error
 }
 
-// New returns a fold that has seen nothing.
+// New returns an empty fold.
 func New(o Options) *Fold {
 	if o.Width <= 0 {
 		o.Width = model.Second
@@ -95,8 +95,8 @@ func New(o Options) *Fold {
 // Records returns how many records were added.
 func (f *Fold) Records() uint64 { return f.records }
 
-// Add folds records, which must come in order and without a gap. What does not
-// fit what came before is a bug of the caller and is reported by Finish.
+// Add folds records, which must come in order and without a gap. A record that does not fit
+// those before is a bug of the caller, which Finish reports.
 func (f *Fold) Add(rs []model.Record) {
 	for i := range rs {
 		f.records++
@@ -159,7 +159,7 @@ func (f *Fold) add(e model.Event) {
 	}
 }
 
-// addFrequent folds what is frequent and changes little.
+// addFrequent folds frequent events that change little.
 func (f *Fold) addFrequent(e model.Event) {
 	switch e := e.(type) {
 	case model.JobCompleting:
@@ -169,7 +169,7 @@ func (f *Fold) addFrequent(e model.Event) {
 	}
 }
 
-// addHealth folds what happens to nodes and leaves.
+// addHealth folds the health of nodes and leaves.
 func (f *Fold) addHealth(e model.Event) {
 	switch e := e.(type) {
 	case model.NodeHealth:
@@ -186,8 +186,7 @@ func (f *Fold) addHealth(e model.Event) {
 	}
 }
 
-// advance lets time pass: nothing changes on the way but gangs whose back-off
-// ends, and rows of the timeline that are complete.
+// advance lets time pass. Until t only back-offs end, and rows of the timeline.
 func (f *Fold) advance(t model.Time) {
 	for len(f.later) > 0 && f.later[0].at <= t {
 		f.backOffEnds(f.later.pop())
@@ -198,8 +197,8 @@ func (f *Fold) advance(t model.Time) {
 	f.now = t
 }
 
-// find returns a job that has not ended, nil for another. One is asked for several
-// times in a row.
+// find returns a job that has not ended, else nil. Calls for the same job often follow each
+// other, so the last result is kept.
 func (f *Fold) find(id model.JobID) *job {
 	if f.found == nil || f.found.id != id {
 		f.found = f.jobs[id]

@@ -11,9 +11,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// PhillyReport is the study of a cluster's jobs that was made of Philly (ATC'19):
-// why they wait, how well they use what they hold, how they fail, and where the
-// GPU-time goes.
+// PhillyReport repeats the study of the jobs of Microsoft's cluster Philly (ATC'19): why they
+// wait, how well they use what they hold, how they fail, and where the GPU-time goes.
 type PhillyReport struct {
 	Delay    []DelayRow   `json:"delay"`
 	Use      []UseRow     `json:"use"`
@@ -21,8 +20,8 @@ type PhillyReport struct {
 	States   []StateRow   `json:"states"`
 }
 
-// DelayRow is how long ended jobs of one size waited. Means and percentiles are in
-// seconds, of the time in the queue by cause.
+// DelayRow is how long ended jobs of one size waited. Means and percentiles are in seconds of
+// the time in the queue, by cause.
 type DelayRow struct {
 	Size          string `json:"gpus"`
 	Jobs          int64  `json:"jobs"`
@@ -60,8 +59,8 @@ type FailureRow struct {
 	WastedHours Number `json:"wasted_gpu_h"`
 }
 
-// StateRow is what jobs with one final state held; jobs without an end are listed
-// with the state they are in.
+// StateRow is what jobs with one final state held. Jobs without an end are listed under their
+// present state.
 type StateRow struct {
 	State       model.Phase `json:"state"`
 	Jobs        int64       `json:"jobs"`
@@ -71,7 +70,7 @@ type StateRow struct {
 	WastedHours Number      `json:"wasted_gpu_h"`
 }
 
-// Philly folds jobs into that report. The zero value is empty.
+// Philly folds jobs into a PhillyReport. The zero value is empty.
 type Philly struct {
 	delay    [len(sizes)]delays
 	use      map[useKey]*held
@@ -96,7 +95,7 @@ func classOf(classes []sizeClass, n int32) int {
 	return slices.IndexFunc(classes, func(c sizeClass) bool { return n <= c.limit })
 }
 
-// delays are those of one size.
+// delays are the delays of jobs of one size.
 type delays struct {
 	jobs, nodes              int64
 	fair, frag, back         sum
@@ -104,7 +103,7 @@ type delays struct {
 	waits                    []int64
 }
 
-// held is what some jobs held.
+// held sums what some jobs held.
 type held struct {
 	jobs, attempts         int64
 	gpu, effective, wasted uint64
@@ -131,7 +130,7 @@ type failureKey struct {
 // maxClasses bounds the classes of failures; the rest is "other".
 const maxClasses = 100
 
-// Add counts one job. It is what Options.Ended and ReadJobs give.
+// Add counts one job. It fits Options.Ended and ReadJobs.
 func (p *Philly) Add(r *Row) {
 	if p.use == nil {
 		p.use, p.failures, p.states, p.classes = map[useKey]*held{}, map[failureKey]*held{}, map[model.Phase]*held{}, map[string]bool{}
@@ -174,7 +173,7 @@ func positive(d model.Duration) int64 {
 	return 0
 }
 
-// entry returns what a map holds under a key, a new one when it holds nothing.
+// entry returns the value of a key, which it adds when there is none.
 func entry[K comparable](m map[K]*held, k K) *held {
 	if m[k] == nil {
 		m[k] = &held{}
@@ -185,7 +184,7 @@ func entry[K comparable](m map[K]*held, k K) *held {
 // hours turns leaf-microseconds into GPU-hours.
 func hours(t uint64) Number { return Number(float64(t) / float64(model.Hour)) }
 
-// Report gives the report of the jobs so far.
+// Report returns the report of the jobs so far.
 func (p *Philly) Report() *PhillyReport {
 	out := &PhillyReport{Delay: []DelayRow{}, Use: []UseRow{}, Failures: []FailureRow{}, States: []StateRow{}}
 	for i := range p.delay {
@@ -250,8 +249,8 @@ func PhillyOf(dir string) (*PhillyReport, error) {
 	return p.Report(), nil
 }
 
-// PhillyOfEvents makes the report of a journal: replay gives its records in order.
-// Jobs that have not ended count with what they held until the last event.
+// PhillyOfEvents makes the report of a journal; replay passes its records in order. Jobs that
+// have not ended count with what they held until the last event.
 func PhillyOfEvents(replay func(func(model.Record) error) error) (*PhillyReport, error) {
 	var p Philly
 	f := New(Options{Ended: p.Add})

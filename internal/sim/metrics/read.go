@@ -52,8 +52,8 @@ func ReadJobs(r io.Reader, name string, do func(*Row) error) error {
 	}
 }
 
-// rowParser takes the fields of a row one after the other, in order of columns; it
-// stops at the first that is wrong.
+// rowParser takes the fields of a row one after the other, in order of columns. It stops at
+// the first that is wrong.
 type rowParser struct {
 	fields []string
 	at     []int
@@ -65,9 +65,9 @@ func (p *rowParser) row() Row {
 	r := Row{ID: model.JobID(p.int(math.MaxInt64)), TraceID: p.text(), Name: p.text(), VC: p.text(), User: p.text(), App: p.text(), Model: p.text(),
 		GPUs: int32(p.int(math.MaxInt32)), Nodes: int32(p.int(math.MaxInt32)), Submit: model.Time(p.seconds()), Start: model.Time(p.seconds()),
 		End: model.Time(p.seconds()), Phase: p.phase(), Cause: p.cause(), Class: p.text()}
-	p.seconds() // jct_s follows from the others
+	p.seconds() // jct_s follows from other columns
 	r.Duration = model.Duration(p.seconds())
-	p.seconds() // queue_s as well
+	p.seconds() // queue_s too
 	r.FairShare, r.Fragmentation, r.BackOff = model.Duration(p.seconds()), model.Duration(p.seconds()), model.Duration(p.seconds())
 	for _, n := range []*int32{&r.Attempts, &r.Preemptions, &r.Migrations, &r.Suspends} {
 		*n = int32(p.int(math.MaxInt32))
@@ -79,7 +79,7 @@ func (p *rowParser) row() Row {
 	return r
 }
 
-// text takes a field; it is copied, since the reader uses its memory again.
+// text takes a field and copies it, since the reader reuses its memory.
 func (p *rowParser) text() string {
 	if p.err != nil {
 		return ""
@@ -97,7 +97,7 @@ func (p *rowParser) phase() model.Phase {
 	return s
 }
 
-// cause takes why a job's last attempt ended.
+// cause takes the cause of the end of a job's last attempt.
 func (p *rowParser) cause() (c model.EndCause) {
 	if err := c.UnmarshalText([]byte(p.text())); p.err == nil {
 		p.err = err
@@ -129,7 +129,7 @@ func (p *rowParser) number() Number {
 	return Number(v)
 }
 
-// seconds takes a time in seconds, "" as 0, and gives microseconds.
+// seconds takes a time in seconds, "" as 0, and returns microseconds.
 func (p *rowParser) seconds() int64 {
 	s := p.text()
 	if p.err != nil || s == "" {

@@ -44,7 +44,7 @@ func FileNames() []string {
 	return []string{"summary.json", "timeline.csv", "report.html", "jct.svg", "utilization.svg", "queue.svg", "waits.svg", "jobs.svg"}
 }
 
-// output is a file and what writes it.
+// output is a file and the function that writes it.
 type output struct {
 	name  string
 	write func(io.Writer) error
@@ -115,7 +115,7 @@ func (p *page) writeTo(w io.Writer) error {
 
 func (p *page) figure(svg string) { p.addf("<figure>%s</figure>\n", svg) }
 
-// cards are the figures that one looks at first.
+// cards are the main figures, at the top of the page.
 func (p *page) cards(s *Summary) {
 	p.addf(`<dl class="cards">`)
 	cards := [][2]string{

@@ -7,28 +7,28 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// room is the cluster's leaves. A leaf is in use while an attempt holds it,
-// whatever its health; else bad while it is broken or its node gets no new work;
+// room is the state of the cluster's leaves. A leaf is in use while an attempt holds it,
+// whatever its health. Else it is bad while it is broken or its node takes no new work, and
 // else idle. The three add up to all leaves.
 type room struct {
 	forest  *cell.Forest
 	skus    []cell.TypeName
 	spots   []spot
 	spotOf  []int32  // of each leaf
-	held    []uint16 // of each leaf: attempts that hold it
+	held    []uint16 // of each leaf: how many attempts hold it
 	bad     []bool   // of each leaf: its own fault
 	nodes   []lodgers
-	stamp   uint32 // tells the nodes that the present walk has met
+	stamp   uint32 // the number of the present walk, with which it marks the nodes that it has met
 	idleBy  []int32
 	totalBy []int32
 	pools   []*pool // of opportunistic gangs
-	// cur counts leaves by state; stray are the idle ones on nodes that are not
-	// wholly idle. area are the integrals in leaf-microseconds.
+	// cur counts leaves by state. stray counts idle leaves in spots that are not wholly idle.
+	// area are the integrals in leaf-microseconds.
 	cur    [numStates]int64
 	area   [numStates]uint64
-	closed [numStates]uint64 // area when no job was left
+	closed [numStates]uint64 // area when the last open job ended
 	last   model.Time
-	// What is known about nodes and leaves outlives a configuration.
+	// Marks of nodes and leaves outlive a configuration.
 	nodeNotes map[cell.NodeName]cell.Blame
 	leafNotes map[leafName]bool
 }
@@ -41,7 +41,7 @@ const (
 	numStates
 )
 
-// spot is the node-level cell of one chain: leaves of one SKU on one machine.
+// spot is a node-level cell of one chain: the leaves of one SKU on one machine.
 type spot struct {
 	node        int32
 	sku         uint8
@@ -49,7 +49,7 @@ type spot struct {
 	first       cell.LeafID
 }
 
-// strays are its idle leaves unless all of it is idle.
+// strays counts the idle leaves, unless all leaves are idle.
 func (s *spot) strays() int64 {
 	if s.idle == s.total {
 		return 0
@@ -57,7 +57,8 @@ func (s *spot) strays() int64 {
 	return int64(s.idle)
 }
 
-// lodgers are the attempts on one node. With one lodger the sum is its slot.
+// lodgers are the attempts on one node. sum adds up their slots, so with one attempt it is
+// that attempt's slot.
 type lodgers struct {
 	blame cell.Blame
 	count int32
@@ -65,7 +66,7 @@ type lodgers struct {
 	stamp uint32
 }
 
-// leafName names a leaf over configurations.
+// leafName names a leaf across configurations.
 type leafName struct {
 	node   cell.NodeName
 	sku    cell.TypeName
@@ -77,7 +78,7 @@ func (r *room) init() {
 	r.nodeNotes, r.leafNotes = map[cell.NodeName]cell.Blame{}, map[leafName]bool{}
 }
 
-// build lays out a cluster of which nobody holds anything.
+// build lays out a cluster whose leaves are not held.
 func (r *room) build(f *cell.Forest) {
 	r.forest, r.spots, r.pools = f, nil, nil
 	r.skus = r.skus[:0]
@@ -125,14 +126,14 @@ func (r *room) buildChain(ch *cell.Chain) {
 	}
 }
 
-// skuIndex returns the place of a SKU; those behind the 64th share one.
+// skuIndex returns the index of a SKU. All from the 64th on share the last index.
 func (r *room) skuIndex(n cell.TypeName) uint8 {
 	return uint8(min(max(slices.Index(r.skus, n), 0), 63))
 }
 
 func (r *room) healthy(l cell.LeafID, node int32) bool { return !r.bad[l] && r.nodes[node].blame == 0 }
 
-// settle integrates up to an instant.
+// settle integrates up to now.
 func (r *room) settle(now model.Time) {
 	if dt := uint64(now - r.last); dt > 0 {
 		for i := range r.cur {
@@ -142,8 +143,8 @@ func (r *room) settle(now model.Time) {
 	}
 }
 
-// shift moves leaves of a spot between the states; the two changes are of used
-// and of idle leaves, the rest are bad.
+// shift moves leaves of a spot between the states. used and free are the changes of the used
+// and of the idle leaves; the rest changes the bad ones.
 func (f *Fold) shift(s *spot, used, free int32) {
 	r := &f.room
 	if f.began {
@@ -166,7 +167,7 @@ func (f *Fold) shift(s *spot, used, free int32) {
 	}
 }
 
-// hold lets one more attempt hold leaves of one spot.
+// hold makes one more attempt hold leaves of one spot.
 func (f *Fold) hold(leaves []cell.LeafID) {
 	r := &f.room
 	s := &r.spots[r.spotOf[leaves[0]]]
@@ -200,7 +201,7 @@ func (f *Fold) release(leaves []cell.LeafID) {
 	f.shift(s, used, free)
 }
 
-// blame marks a node as bad for one reason, or no longer.
+// blame sets or clears one cause for which a node is bad.
 func (f *Fold) blame(name cell.NodeName, b cell.Blame, on bool) {
 	r := &f.room
 	if on {
@@ -255,8 +256,7 @@ func (f *Fold) blameLeaf(e model.LeafHealth) {
 	}
 }
 
-// configured starts anew with another cluster: what waits and what runs is
-// carried over.
+// configured lays out another cluster. Gangs that wait or run are carried over.
 func (f *Fold) configured(e *model.Configured) {
 	cl, err := cell.New(&e.Config.Cluster)
 	if err != nil {
@@ -282,8 +282,8 @@ func (f *Fold) configured(e *model.Configured) {
 	f.eachGang(f.resumeWait)
 }
 
-// renameNodes moves what is known about machines to their new names; what was
-// known under a new name before was another machine's.
+// renameNodes moves the marks of machines to their new names. Marks that a new name had
+// before belonged to another machine.
 func (f *Fold) renameNodes(renamed []model.NodeRename) {
 	if len(renamed) == 0 {
 		return
@@ -323,7 +323,7 @@ func (f *Fold) reopenAccounts(cl *cell.Cluster, renamed []model.Rename) {
 		if was[i] == nil {
 			continue
 		}
-		if old := f.vcOf[r.To]; old != nil { // one that was taken out before
+		if old := f.vcOf[r.To]; old != nil { // a VC of that name that was removed before
 			for f.vcOf[old.name] != nil {
 				old.name += " (before)"
 			}

@@ -31,7 +31,7 @@ type Row struct {
 	Miss                     Number
 }
 
-// JCT is the completion time; not to be asked of a job that has not ended.
+// JCT is the completion time of a job that has ended.
 func (r *Row) JCT() model.Duration { return model.Duration(r.End - r.Submit) }
 
 // columns are those of jobs.csv, in order.
@@ -67,7 +67,7 @@ func (j *JobsWriter) flush() {
 	j.buf = j.buf[:0]
 }
 
-// Write writes one row; it is what Options.Ended wants. An error shows in Close.
+// Write writes one row. It fits Options.Ended. Close returns errors.
 func (j *JobsWriter) Write(r *Row) {
 	b := strconv.AppendInt(j.buf, int64(r.ID), 10)
 	for _, s := range [...]string{r.TraceID, r.Name, r.VC, r.User, r.App, r.Model} {
@@ -147,7 +147,7 @@ func appendSeconds(b []byte, us int64) []byte {
 	return b
 }
 
-// appendText appends one field of a CSV line (RFC 4180); what is no UTF-8 is
+// appendText appends one field of a CSV line (RFC 4180). Bytes that are not UTF-8 are
 // replaced.
 func appendText(b []byte, s string) []byte {
 	plain := true
@@ -176,7 +176,7 @@ type Bar struct {
 	Cause    model.EndCause // "" while it runs
 }
 
-// maxBars bounds the bars of one job; more attempts than that lengthen the last.
+// maxBars bounds the bars of one job; further attempts lengthen the last bar.
 const maxBars = 64
 
 func addBar(bars []Bar, b Bar) []Bar {
@@ -190,14 +190,14 @@ func addBar(bars []Bar, b Bar) []Bar {
 // maxGantt is how many jobs the chart of jobs shows.
 const maxGantt = 40
 
-// ganttJob is a job in that chart.
+// ganttJob is a job in the chart of jobs.
 type ganttJob struct {
 	row  Row
 	bars []Bar
 }
 
-// gantt keeps the jobs with most GPU-time, as a heap with the least on top; among
-// equals the earlier job stays.
+// gantt keeps the jobs with most GPU-time, as a heap with the least on top. Among equals the
+// earlier job stays.
 type gantt struct{ jobs []ganttJob }
 
 func (g *gantt) less(i, k int) bool {

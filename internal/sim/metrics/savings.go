@@ -8,9 +8,9 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// What policies save of what jobs would have taken, and what they spend to know more.
+// GPU-time that policies save jobs, and that they spend to measure them.
 
-// reported keeps how many of its steps a job has made, as its first gang tells.
+// reported notes how many steps a job has made, as its first gang reports.
 func (f *Fold) reported(e *model.Progress) {
 	if j := f.jobs[e.Attempt.Job]; j != nil && e.Attempt.Gang == 0 && e.Step > 0 {
 		j.step, j.total = e.Step, max(e.Total, j.spec.Hints.Iterations)
@@ -20,8 +20,8 @@ func (f *Fold) reported(e *model.Progress) {
 	}
 }
 
-// completing stops the waits of a job that is over. Of one that is stopped for its loss it
-// is counted what the steps that are left would have taken at the pace of those made.
+// completing stops the waits of a job that is over. If it is stopped for its loss, the time
+// that its remaining steps would have taken counts as saved, at its pace so far.
 func (f *Fold) completing(e *model.JobCompleting) {
 	f.stopWaiting(e.Job)
 	j := f.jobs[e.Job]
@@ -40,8 +40,8 @@ func (f *Fold) completing(e *model.JobCompleting) {
 	j.vc.ended.early += j.saved
 }
 
-// counted is a sum that a policy keeps in its note about a VC: it begins anew where another
-// policy had the VC meanwhile.
+// counted sums a counter that a policy keeps in its note about a VC. The counter restarts
+// where another policy had the VC meanwhile.
 type counted struct{ all, last int64 }
 
 func (c *counted) see(n int64) {
@@ -51,7 +51,7 @@ func (c *counted) see(n int64) {
 	c.all, c.last = c.all+n-c.last, n
 }
 
-// noted reads what philly says of its probe pool, and chronus of its profiler.
+// noted reads what philly notes of its probe pool, and chronus of its profiler.
 func (f *Fold) noted(e *model.Noted) {
 	if e.Job != 0 || e.Policy != "philly" && e.Policy != "chronus" {
 		return

@@ -9,15 +9,15 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Number is a figure; NaN is "not defined here" and becomes null in JSON. It is
-// written with at most six decimals, so that the last bits of a division, which
-// may differ between machines, are never seen.
+// Number is a figure; NaN is "not defined" and becomes null in JSON. It is written with at
+// most six decimals: the last bits of a division may differ between machines and must not be
+// seen.
 type Number float64
 
-// undefined is the figure that there is none.
+// undefined is a figure without a value.
 func undefined() Number { return Number(math.NaN()) }
 
-// Defined reports whether there is a figure.
+// Defined reports whether a figure has a value.
 func (n Number) Defined() bool { return !math.IsNaN(float64(n)) && !math.IsInf(float64(n), 0) }
 
 // MarshalJSON implements json.Marshaler.
@@ -34,7 +34,7 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// text formats a figure, or gives what stands for none.
+// text formats a figure; none is the text for one without a value.
 func (n Number) text(none string) string {
 	if !n.Defined() {
 		return none
@@ -87,7 +87,7 @@ func (s sum) float() float64 { return float64(float64(s.hi)*(1<<64)) + float64(s
 // seconds is the mean of n durations that add up to the sum.
 func (s sum) seconds(n int64) Number { return ratio(s.float(), float64(n)*float64(model.Second)) }
 
-// ratio divides; by nothing there is no figure.
+// ratio divides; by 0 it is undefined.
 func ratio(a, b float64) Number {
 	if b == 0 {
 		return undefined()
@@ -145,7 +145,8 @@ func merged[T int64 | float64](lists ...[]T) []T {
 	return all
 }
 
-// over divides a sum that is not negative by a weight, rounded down.
+// over divides a sum that is not negative by a weight, rounded down. A result that would be
+// too large is 0.
 func (s sum) over(weight int64) model.Duration {
 	if weight <= 0 || s.hi < 0 || uint64(s.hi) >= uint64(weight) {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Figures are those that a run and each VC have. Times are in seconds; null is "not
-// defined here". docs/metrics.md has the formula of each, in this order.
+// Figures are the figures of a run, and of each VC. Times are in seconds; null is "not
+// defined". docs/metrics.md has the formula of each, in this order.
 type Figures struct {
 	Jobs                  int64  `json:"jobs"`
 	Finished              int64  `json:"finished"`
@@ -40,8 +40,8 @@ type Figures struct {
 	Profiler              Number `json:"profiler_gpu_h"`
 }
 
-// Cost is what a run took; the only figures that another run may not repeat. The
-// caller measures them.
+// Cost is what a run took, which the caller measures. Only these figures may differ when the
+// run is repeated.
 type Cost struct {
 	CPU     Number `json:"cpu_s"`
 	Wall    Number `json:"wall_s"`
@@ -57,7 +57,7 @@ type Summary struct {
 	Cost
 }
 
-// Result is what a fold comes to.
+// Result is the outcome of a fold.
 type Result struct {
 	// About says in the report what was run: the trace, the cluster and so on.
 	About    string
@@ -70,17 +70,17 @@ type Result struct {
 	gantt []ganttJob
 }
 
-// Waits are mean seconds of a VC's ended jobs: in the queue by cause, and the rest
-// of what came on top of the ideal duration.
+// Waits are means over a VC's ended jobs, in seconds: of the time in the queue by cause, and
+// of the rest beyond the ideal duration.
 type Waits struct {
 	VC                              string
 	Jobs                            int64
 	FairShare, Fragmentation, Other Number
 }
 
-// Finish ends the fold at an instant not before the last record and computes all
-// figures. Jobs that have not ended are handed out, in order of id. The fold must
-// not be used afterwards. The error says which record did not fit the ones before.
+// Finish ends the fold at an instant not before the last record, and computes all figures.
+// Jobs that have not ended are passed to Options.Ended, in order of id. The fold must not be
+// used afterwards. The error names the first record that did not fit.
 func (f *Fold) Finish(at model.Time) (*Result, error) {
 	if f.err != nil {
 		return nil, f.err
@@ -115,7 +115,7 @@ func (f *Fold) Finish(at model.Time) (*Result, error) {
 	return r, nil
 }
 
-// censor counts what jobs that have not ended held, and hands them out.
+// censor counts what jobs that have not ended held, and passes them to Options.Ended.
 func (f *Fold) censor() {
 	for _, id := range slices.Sorted(maps.Keys(f.jobs)) {
 		j := f.jobs[id]
@@ -148,7 +148,7 @@ func (f *Fold) censor() {
 	}
 }
 
-// merge adds the books of a VC; the lists are collected at once.
+// merge adds the jobs of a VC to those of the run; collect gathers the lists.
 func (e *ended) merge(o *ended) {
 	if o.jobs > 0 && (e.jobs == 0 || o.first < e.first) {
 		e.first = o.first
@@ -180,8 +180,8 @@ func (e *ended) collect(vcs []*account) {
 	e.jct, e.rho = merged(jcts...), merged(rhos...)
 }
 
-// figures computes the figures of one VC, or with nil of the whole run. The lists
-// are sorted.
+// figures computes the figures of one VC, or of the whole run where a is nil. The lists are
+// sorted.
 func (f *Fold) figures(e *ended, a *account) Figures {
 	n := int64(len(e.jct))
 	var jct sum

@@ -12,10 +12,10 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// A chart is an SVG drawing that reads without a script, in light and dark, and
-// aloud: it has a title and a description, every mark that is not plain has a title
-// of its own, and colours come from the style below by class. It is good inside a
-// page and, with the style put in, as a file.
+// A chart is an SVG drawing that works without a script, in light and dark, and in screen
+// readers. It has a title and a description, and marks that need it have titles. Colours come
+// from chartStyle by class. A chart fits into a page, and with the style put in it is a file
+// of its own.
 type chart struct {
 	b             strings.Builder
 	id            string
@@ -25,11 +25,11 @@ type chart struct {
 	x, y                     axis
 }
 
-// chartWidth is that of all charts, in units of the drawing.
+// chartWidth is the width of all charts, in units of the drawing.
 const chartWidth = 880
 
-// newChart begins a chart whose data lie in a box of that height. Title and
-// description are shown to readers.
+// newChart begins a chart whose data lie in a box of this height. Screen readers read title
+// and description.
 func newChart(id, title, description string, box float64) *chart {
 	c := &chart{id: id, width: chartWidth, left: 64, right: chartWidth - 24, top: 64}
 	c.bottom = c.top + box
@@ -45,13 +45,13 @@ func (c *chart) addf(format string, args ...any) { fmt.Fprintf(&c.b, format, arg
 // String ends the chart and returns it.
 func (c *chart) String() string { return c.b.String() + "</svg>" }
 
-// file makes a chart a file of its own.
+// file makes a file of a chart.
 func file(svg string) string {
 	return strings.Replace(svg, ">", "><style>"+chartStyle+`.chart{background:var(--paper)}</style>`, 1) + "\n"
 }
 
-// chartStyle are the colours of charts: of eight series that also people who see
-// few colours tell apart, each brighter in the dark.
+// chartStyle are the colours of charts: eight series that people with colour blindness can
+// tell apart, each brighter in the dark.
 const chartStyle = `:root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--mute:#57606a;--rule:#e1e5ea;` +
 	`--c0:#0b69b7;--c1:#d9730d;--c2:#0a8f6a;--c3:#a8508a;--c4:#3aa0d8;--c5:#a98600;--c6:#7559b8;--c7:#8c5a3c;--none:#d5dae0;--bad:#b3261e}` +
 	`@media(prefers-color-scheme:dark){:root{--paper:#14181d;--ink:#e6eaee;--mute:#9aa5b1;--rule:#2b323a;` +
@@ -114,7 +114,7 @@ type tick struct {
 
 // valueTicks are about five round values from 0 to max, the last not below it.
 func valueTicks(max float64) []tick {
-	max = math.Max(max, 1) // of things, so no smaller steps than one
+	max = math.Max(max, 1) // they count things, so steps are at least 1
 	step := math.Max(math.Pow(10, math.Floor(math.Log10(max/5))), 1)
 	for _, k := range []float64{1, 2, 5, 10} {
 		if max/(step*k) <= 6 {
@@ -220,8 +220,8 @@ type key struct {
 	line         bool
 }
 
-// legend writes the entries in a row under the title; those that have no room are
-// left out. What they mean stands in the marks' titles as well.
+// legend writes the entries in a row under the title, as many as fit. The titles of the marks
+// say the same.
 func (c *chart) legend(keys []key) {
 	x := 0.0
 	for _, k := range keys {

@@ -10,19 +10,19 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// timeline keeps the integrals at equal distances. When there are more than its
-// limit it forgets every second one and doubles the distance: so rows are means
-// over equal times that lose no area, and their number is bounded.
+// timeline keeps the integrals at equal distances. When there are more rows than its limit it
+// drops every second one and doubles the distance. So rows are means over equal times, no
+// area is lost, and their number is bounded.
 type timeline struct {
 	width model.Duration
 	limit int
 	start model.Time
 	next  model.Time // end of the present row
-	rows  [][]uint64 // integrals at the end of each row: the room's, then 4 for each VC
-	spare [][]uint64 // rows that were forgotten, whose memory others take
+	rows  [][]uint64 // integrals at the end of each row: the cluster's, then those of each VC
+	spare [][]uint64 // dropped rows, whose memory is reused
 }
 
-// shown are the series of a VC in the timeline, in order.
+// shown is how many series of a VC the timeline has, from the first on.
 const shown = int(opportunistic) + 1
 
 func (l *timeline) begin(now model.Time) {
@@ -41,8 +41,8 @@ func (l *timeline) advance(f *Fold, t model.Time) {
 	}
 }
 
-// halve doubles the width. A row that is then incomplete is forgotten: its area is
-// in the next one.
+// halve doubles the width. A last row that is then incomplete is dropped: its area is in the
+// next one.
 func (l *timeline) halve() {
 	n := len(l.rows) / 2
 	for i, row := range l.rows {
@@ -68,7 +68,7 @@ func (l *timeline) row() []uint64 {
 	return out[:0]
 }
 
-// integrals writes all integrals up to now, in the memory of out if there is enough.
+// integrals writes all integrals up to now into out, if it is large enough.
 func (f *Fold) integrals(out []uint64) []uint64 {
 	out = slices.Grow(out, int(numStates)+(shown+1)*len(f.vcs))
 	f.room.settle(f.now)
@@ -94,8 +94,8 @@ type Point struct {
 	Bad           Number // of the cluster; not defined for a VC
 }
 
-// Timeline is a run over time. Steps are rows of equal width, the last may be
-// shorter; each has the cluster first, then the VCs in order of name.
+// Timeline is a run over time. Steps are rows of equal width, of which the last may be
+// shorter. Each has the cluster first, then the VCs in order of name.
 type Timeline struct {
 	Origin model.Time
 	Width  model.Duration
@@ -136,13 +136,13 @@ func (f *Fold) points(end model.Time) Timeline {
 	return out
 }
 
-// window is a time with the integrals at its begin and its end.
+// window is a span of time with the integrals at its begin and its end.
 type window struct {
 	from, to model.Time
 	was, is  []uint64
 }
 
-// mean is the mean of one integral; VCs may be added on the way.
+// mean is the mean of one integral. VCs that were added after the begin count from 0.
 func (w *window) mean(i int) Number {
 	var was uint64
 	switch {
@@ -154,8 +154,8 @@ func (w *window) mean(i int) Number {
 	return ratio(float64(w.is[i]-was), float64(w.to-w.from))
 }
 
-// step is one row of all VCs, which stand in the integrals in the given order; the first
-// point, which is there already, is the cluster's.
+// step adds the points of one row: the VCs in the given order. The first point, which is
+// there already, is the cluster's.
 func (t *Timeline) step(ps []Point, w window, order []int) []Point {
 	all := Point{At: w.from, Idle: w.mean(idle), Bad: w.mean(bad)}
 	for k, i := range order {
@@ -199,7 +199,7 @@ func (t *Timeline) WriteCSV(w io.Writer) error {
 	return out.Flush()
 }
 
-// Describe says how wide the rows are.
+// Describe says how many rows there are, and how wide.
 func (t *Timeline) Describe() string {
 	return strconv.Itoa(len(t.Steps)) + " rows of " + string(appendSeconds(nil, int64(t.Width))) + " s"
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// doAssert checks what must hold and prints what does not.
+// doAssert checks conditions and prints those that do not hold.
 //
 //	assert NAME phase=Active on="n1:0-3 n2:0-3" reason=VCBusy retries=0 preempted=0
 //	assert NAME opportunistic=no
@@ -49,7 +49,7 @@ func (s *Session) doAssert(c command) (string, error) {
 	return "FAILED: " + strings.Join(found, "; ") + "\n", nil
 }
 
-// status is a job as it is now, ended or not.
+// status is a job's present status, whether it has ended or not.
 func (s *Session) status(id model.JobID) (model.JobStatus, error) {
 	if j, ok := s.finished[id]; ok {
 		return j, nil
@@ -59,7 +59,7 @@ func (s *Session) status(id model.JobID) (model.JobStatus, error) {
 	return j, err
 }
 
-// fact is one thing that an assert may be about.
+// fact is a value that an assert may be about.
 type fact struct{ key, is string }
 
 func compare(a *args, facts []fact) []string {
@@ -136,10 +136,10 @@ func assertTask(a *args, j model.JobStatus, name string) []string {
 	return []string{fmt.Sprintf("%s has no task %s", j.Name, name)}
 }
 
-// join lists texts, neighbours that are equal once.
+// join lists texts, and equal neighbours once.
 func join(texts []string) string { return strings.Join(slices.Compact(texts), ",") }
 
-// reasons is why the waiting gangs of a job wait, in one text each.
+// reasons is why the waiting gangs of a job wait; each field lists them in one text.
 type reasons struct{ codes, jobs, nodes, position string }
 
 func (s *Session) reasons(id model.JobID) (reasons, error) {

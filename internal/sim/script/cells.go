@@ -18,9 +18,9 @@ func eachCell(cells []model.CellStatus, f func(*model.CellStatus)) {
 	}
 }
 
-// findCells returns the cells that a script names: by the address with all that
-// is above it, by the name of a node, or by a node and what is inside it. One
-// machine may be a cell of several chains; chain then says which is meant.
+// findCells returns the cells that a script names: by the address from the top, by the name
+// of a node, or by a node and an address inside it. One machine may be a cell of several
+// chains; chain then selects one.
 func findCells(cells []model.CellStatus, name, chain string) []model.CellStatus {
 	var out []model.CellStatus
 	for i := range cells {
@@ -41,8 +41,8 @@ func bound(c *model.CellStatus) bool {
 	return c.Virtual != "" || slices.ContainsFunc(c.Children, func(k model.CellStatus) bool { return bound(&k) })
 }
 
-// freeCells returns the cells that no VC's preassigned cell is bound to, as far
-// merged as possible: a chain's free lists, in order of address.
+// freeCells returns the cells below which no VC's preassigned cell is bound, the largest ones
+// that are wholly free. These are a chain's free lists, in order of address.
 func freeCells(top *model.CellStatus) []*model.CellStatus {
 	if !bound(top) {
 		return []*model.CellStatus{top}
@@ -198,8 +198,8 @@ func (s *Session) assertFreeCells(a *args) ([]string, error) {
 	return compare(a, []fact{{"listed", strings.Join(names, " ")}}), err
 }
 
-// cellName gives the type and the address of a cell that an event names by its
-// number. The forest is built when it is first asked for.
+// cellName is the type and the address of the cell with this number in an event. The forest
+// is built at the first call.
 func (s *Session) cellName(id cell.CellID) string {
 	if s.forest == nil {
 		c, err := cell.New(s.cluster)

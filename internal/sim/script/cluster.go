@@ -13,9 +13,9 @@ import (
 	"github.com/combsched/comb/internal/spec/config"
 )
 
-// doCluster gives a configuration: the first one begins the scenario, a later one replaces it while
-// jobs run. The block is a cluster file, or lines of the short form; without a block the line
-// itself is the short form of one chain.
+// doCluster applies a configuration. The first one begins the scenario, a later one replaces
+// it while jobs run. The block is a cluster file, or lines of the short form. Without a block
+// the line itself is the short form of one chain.
 //
 //	cluster file=cluster.yaml
 //	cluster nodes=2 gpus=4 [switch=2] [racks=1] [parts=2] [chain=gpu]
@@ -47,8 +47,8 @@ func (s *Session) doCluster(c command) (string, error) {
 	return out, nil
 }
 
-// doPlan says what a configuration would do, and changes nothing. It takes what
-// reconfigure takes.
+// doPlan prints what a configuration would do, and changes nothing. It takes the same
+// arguments as reconfigure.
 func (s *Session) doPlan(c command) (string, error) {
 	m := s.meta(c.args)
 	cluster, out, err := s.readCluster(c)
@@ -85,8 +85,8 @@ func (s *Session) refused(r *model.Refusal) string {
 	return fmt.Sprintf("refused (%s): %s\n", kind, strings.Join(strings.Fields(r.Message), " "))
 }
 
-// readCluster reads any of the three forms; no configuration and no error mean
-// that the text says what is wrong with a cluster file.
+// readCluster reads any of the three forms. Without a configuration and an error the text
+// says what is wrong with a cluster file.
 func (s *Session) readCluster(c command) (*config.Cluster, string, error) {
 	if name, ok := c.args.get("file"); ok {
 		src, err := s.readFile(name)
@@ -132,8 +132,8 @@ func (p *plan) fail(format string, v ...any) {
 	}
 }
 
-// readSpeeds reads what is known of how fast models run: speeds=resnet:1:1000,resnet:2@V100:1900,
-// each a model, a number of GPUs, maybe of a type, and a rate.
+// readSpeeds reads throughputs of models: speeds=resnet:1:1000,resnet:2@V100:1900, each a
+// model, a number of GPUs with an optional type, and a rate.
 func (p *plan) readSpeeds(a *args) {
 	for _, text := range a.list("speeds") {
 		parts := strings.Split(text, ":")
@@ -174,8 +174,8 @@ func (p *plan) oneLine(a *args) {
 	p.readSpeeds(a)
 }
 
-// policyList reads VC:POLICY of several VCs; what stands behind a comma without a VC is
-// one more parameter of the policy before.
+// policyList reads VC:POLICY of several VCs. What follows a comma and names no VC is a
+// further parameter of the policy before it.
 func (p *plan) policyList(list []string) {
 	var whole []string
 	for _, v := range list {
@@ -220,7 +220,7 @@ func (p *plan) read(line string) error {
 			p.policy(name, v)
 		}
 		p.limits(p.vcConfig(name), a)
-		p.halfLife = a.duration("halfLife", p.halfLife) // of all
+		p.halfLife = a.duration("halfLife", p.halfLife) // of all VCs
 		p.readSpeeds(a)
 		p.vc(name).Parent = cell.VCName(a.text("parent", ""))
 		for _, pinned := range a.list("pinned") {
@@ -240,9 +240,9 @@ func (p *plan) read(line string) error {
 	return p.err
 }
 
-// chain adds a chain: racks of nodes of switches of devices, of parts of devices
-// where parts=N says so. Levels that are not asked for do not exist; the top level
-// names the chain.
+// chain adds a chain: racks of nodes of switches of devices, and of parts of devices where
+// parts=N is given. Levels that are not asked for do not exist. The top level names the
+// chain.
 func (p *plan) chain(name string, a *args) {
 	gpus, per, parts := a.number("gpus", 1), a.number("switch", 0), a.number("parts", 0)
 	racks := a.number("racks", 0)
@@ -296,7 +296,7 @@ func (p *plan) chain(name string, a *args) {
 	p.takeOut(name, missing, racks > 0)
 }
 
-// takeOut takes nodes out of the racks of the chain that was added last.
+// takeOut removes nodes from the racks of the chain that was added last.
 func (p *plan) takeOut(name string, missing []string, racked bool) {
 	rack, found := cell.TypeName(name+"-rack"), 0
 	for i := range p.spec.Cells {
@@ -331,7 +331,7 @@ func inParts(levels []cell.LevelSpec) bool {
 	return len(levels) > 1 && levels[1].Type == levels[0].Type+"-gpu"
 }
 
-// grow builds one cell of the topmost of the levels; its nodes get the names.
+// grow builds one cell of the topmost of the levels. Its nodes get the given names.
 func grow(levels []cell.LevelSpec, names []string, address string) cell.CellSpec {
 	top := levels[len(levels)-1]
 	c := cell.CellSpec{Type: top.Type, Address: address}
@@ -347,8 +347,8 @@ func grow(levels []cell.LevelSpec, names []string, address string) cell.CellSpec
 	return c
 }
 
-// inside builds the cells below a node; devices are numbered through the node,
-// parts through their device.
+// inside builds the cells below a node. Devices are numbered within the node, parts within
+// their device.
 func inside(levels []cell.LevelSpec, n int32, next *int) []cell.CellSpec {
 	var out []cell.CellSpec
 	top := levels[len(levels)-1]
@@ -384,7 +384,7 @@ func (p *plan) vc(name string) *cell.VCSpec {
 	return &p.spec.VCs[len(p.spec.VCs)-1]
 }
 
-// policy reads "drf", or with parameters "las:limits=3250/7200,preempt": one without
+// policy reads "drf", or with parameters "las:limits=3250/7200,preempt"; a parameter without
 // a value is true.
 func (p *plan) policy(vc, text string) {
 	p.vc(vc)
@@ -407,7 +407,7 @@ func (p *plan) vcConfig(vc string) *model.VCConfig {
 	return &p.policies[i]
 }
 
-// limits reads what holds up preemption between jobs of one priority.
+// limits reads what restricts preemption between jobs of one priority.
 func (p *plan) limits(v *model.VCConfig, a *args) {
 	v.MinRun = a.duration("minRun", v.MinRun)
 	if n := a.number("budget", -1); n >= 0 {
@@ -428,9 +428,8 @@ func (p *plan) limits(v *model.VCConfig, a *args) {
 	}
 }
 
-// quota adds to a VC: "2" is two nodes, "3xswitch", "1xrack", "4xgpu" and, of a
-// chain whose devices are in parts, "5xpart" are cells of that level; several are
-// joined by "+".
+// quota adds to a VC's quota. "2" is two nodes; "3xswitch", "1xrack", "4xgpu" and, in a chain
+// whose devices have parts, "5xpart" are cells of that level. "+" joins several.
 func (p *plan) quota(vc, chain, text string) {
 	i := slices.IndexFunc(p.spec.Chains, func(c cell.ChainSpec) bool { return c.Levels[0].Type == cell.TypeName(chain) })
 	if i < 0 {
@@ -482,7 +481,7 @@ func (p *plan) pin(id cell.PinnedID, a *args) {
 	}
 }
 
-// config sorts what a cluster file would have sorted.
+// config sorts what a cluster file would sort.
 func (p *plan) config() *model.Config {
 	slices.SortFunc(p.spec.SKUs, func(a, b cell.SKU) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	slices.SortFunc(p.spec.Chains, func(a, b cell.ChainSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })

@@ -35,8 +35,8 @@ func (s *Session) showExplain(name string) (string, error) {
 	return s.formatExplanation(e), nil
 }
 
-// doDryRun says what would become of a job, without submitting it. It takes what
-// submit takes in its short form.
+// doDryRun prints what would become of a job, without submitting it. It takes submit's
+// arguments of the short form.
 func (s *Session) doDryRun(c command) (string, error) {
 	kept := maps.Clone(s.behaviors) // a running job of the same name stays as it is
 	j, err := s.readJob(c.args, s.meta(c.args))
@@ -69,14 +69,14 @@ func (s *Session) doDryRun(c command) (string, error) {
 		fmt.Fprintf(&out, "  %s %s\n", s.jobName(d.Job), what)
 	}
 	if len(e.Gangs) > 0 {
-		s.jobs[e.Job] = j // its name is needed, and nobody else has the id
+		s.jobs[e.Job] = j // its name is needed, and no other job has the id
 		out.WriteString(s.formatExplanation(e))
 		delete(s.jobs, e.Job)
 	}
 	return out.String(), nil
 }
 
-// formatExplanation prints an explanation with all that belongs to it.
+// formatExplanation prints an explanation in full.
 func (s *Session) formatExplanation(e model.Explanation) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s is %s", s.jobName(e.Job), e.Phase)
@@ -116,7 +116,7 @@ func (s *Session) formatExplanation(e model.Explanation) string {
 	return out.String()
 }
 
-// explainShare prints with whom a gang shares its GPUs.
+// explainShare prints the gangs with which a gang shares its GPUs.
 func (s *Session) explainShare(out *strings.Builder, g *model.GangShare) {
 	fmt.Fprintf(out, "  %s shares its GPUs with", g.Name)
 	for i := range g.With {
@@ -132,8 +132,7 @@ func (s *Session) explainShare(out *strings.Builder, g *model.GangShare) {
 	}
 }
 
-// explainGang prints the cells of every level as a gang sees them, and what would
-// let it start.
+// explainGang prints the free cells of every level for a gang, and what would let it start.
 func (s *Session) explainGang(out *strings.Builder, g *model.GangReason) {
 	fmt.Fprintf(out, "  needs %s, free %s\n", g.Reason.Asks, model.FreeText(g.Reason.Rooms))
 	if g.Cut != "" {

@@ -24,7 +24,7 @@ func (s *Session) doWait(c command) (string, error) {
 	return "", nil
 }
 
-// doAt lets time pass up to an instant after the script's begin: at 1h30m.
+// doAt lets time pass until so long after the script's begin: at 1h30m.
 func (s *Session) doAt(c command) (string, error) {
 	d, err := parseDuration(c.args.word(0))
 	if err != nil {
@@ -41,8 +41,7 @@ func (s *Session) doAt(c command) (string, error) {
 	return "", nil
 }
 
-// doSet changes how tasks behave that say nothing themselves:
-// set start=0s stop=1s.
+// doSet sets how tasks behave that set nothing themselves: set start=0s stop=1s.
 func (s *Session) doSet(c command) (string, error) {
 	s.usual.StartDelay = c.args.duration("start", s.usual.StartDelay)
 	s.usual.StopDelay = c.args.duration("stop", s.usual.StopDelay)
@@ -61,12 +60,12 @@ func (s *Session) doLose(c command) (string, error) {
 	return s.each(c, "runs and is heard of", func(id model.JobID, task int32) bool { return s.world.Lose(id, task, reason) })
 }
 
-// doFound ends what lose began: found NAME [task=...].
+// doFound ends the effect of lose: found NAME [task=...].
 func (s *Session) doFound(c command) (string, error) {
 	return s.each(c, "is lost", s.world.Find)
 }
 
-// each does something to the tasks that a command names and says when there are none.
+// each calls f for the tasks that a command names. what is the state that they must be in.
 func (s *Session) each(c command, what string, f func(model.JobID, int32) bool) (string, error) {
 	id, j, err := s.job(c.args.word(0))
 	if err != nil {
@@ -120,7 +119,7 @@ func (s *Session) doRefuse(c command) (string, error) {
 	return "", c.args.done(1)
 }
 
-// nodeName checks that a node was configured at some time.
+// nodeName checks that a node is or was configured.
 func (s *Session) nodeName(name string) (cell.NodeName, error) {
 	found := false
 	err := s.read(func(st *core.State) {
@@ -209,7 +208,7 @@ func (s *Session) doLeaf(c command) (string, error) {
 	return "", c.args.done(2)
 }
 
-// onlySKU finds the SKU of a node that has one.
+// onlySKU finds the SKU of a node that has only one.
 func (s *Session) onlySKU(node cell.NodeName) (cell.TypeName, error) {
 	var sku cell.TypeName
 	var several error
@@ -254,9 +253,9 @@ func (s *Session) doRestart(c command) (string, error) {
 	return "recovered\n", s.settle()
 }
 
-// doCrash arms a crash: the next append to the journal, or with append=N the Nth
-// from now, fails as if the process died before or after it. Commands without an
-// answer are given again. With every=N so does each Nth behind it, for ever.
+// doCrash arms a crash: the next append to the journal, or with append=N the Nth from now,
+// fails as if the process died before or after it. With every=N so does each Nth after that,
+// for ever. Commands without an answer are given again.
 func (s *Session) doCrash(c command) (string, error) {
 	when := c.args.word(0)
 	if when != "before" && when != "after" {
@@ -281,8 +280,8 @@ func (s *Session) doCrash(c command) (string, error) {
 	return text + "\n", c.args.done(1)
 }
 
-// doDisk makes the next appends to the journal fail: disk fail [times=1]. The
-// engine keeps facts and tries again; commands are given again.
+// doDisk makes the next appends to the journal fail: disk fail [times=1]. The engine keeps
+// facts and tries again. Commands are given again.
 func (s *Session) doDisk(c command) (string, error) {
 	times := c.args.number("times", 1)
 	if c.args.word(0) != "fail" || times < 1 || times > maxSick {

@@ -15,8 +15,7 @@ import (
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
-// parseClusterFile reads a cluster file. What is wrong with it, or probably not
-// meant, is the text.
+// parseClusterFile reads a cluster file. The text lists errors and warnings.
 func parseClusterFile(name, src string) (*config.Cluster, string) {
 	cluster, warnings, problems := config.Parse(name, []byte(src), config.Policies{Names: policy.Names(), New: policy.New})
 	var out strings.Builder

@@ -12,7 +12,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Limits of a script: one that asks for more is refused.
+// Limits of a script; one that needs more is refused.
 const (
 	maxScript = 1 << 20
 	maxLines  = 20000
@@ -20,10 +20,10 @@ const (
 	maxLeaves = 200000 // of a chain in the short form
 )
 
-// stanza is a run of lines that are printed back together: comments and blank
-// lines alone, or commands with what they print.
+// stanza is a group of lines that are printed together: comments and blank lines, or commands
+// with their output.
 type stanza struct {
-	text     []string // as written, without "----" and what follows
+	text     []string // as written, without "----" and the output after it
 	commands []command
 }
 
@@ -35,9 +35,8 @@ type command struct {
 	block string
 }
 
-// parse cuts a script into stanzas. In a transcript, what was printed after
-// "----" up to the next blank line is left out, so that running a transcript
-// gives it again.
+// parse cuts a script into stanzas. In a transcript it leaves out old output, from "----" to
+// the next blank line, so that running a transcript reproduces it.
 func parse(src []byte) ([]stanza, error) {
 	if len(src) > maxScript {
 		return nil, fmt.Errorf("the script is %d bytes long; at most %d are read", len(src), maxScript)
@@ -92,7 +91,7 @@ func parseStanza(lines []string, i int) ([]stanza, int, error) {
 	return s.split(), i + 1, nil
 }
 
-// split makes one stanza for each command, comments before it included.
+// split makes one stanza of each command with the comments before it.
 func (s stanza) split() []stanza {
 	if len(s.commands) < 2 {
 		return []stanza{s}
@@ -114,7 +113,7 @@ func (s stanza) split() []stanza {
 	return out
 }
 
-// parseCommand reads the command at line i; the index of its last line is returned.
+// parseCommand reads the command at line i, and returns the index of its last line.
 func parseCommand(lines []string, i int) (command, int, error) {
 	c := command{line: i + 1, text: []string{lines[i]}}
 	line := lines[i]
@@ -204,7 +203,7 @@ func (a *args) word(n int) string {
 	return ""
 }
 
-// flag reports whether a bare word was given, and marks it known.
+// flag reports whether a bare word was given, and marks it as known.
 func (a *args) flag(name string) bool {
 	for i, w := range a.words {
 		if w == name {
@@ -215,7 +214,7 @@ func (a *args) flag(name string) bool {
 	return false
 }
 
-// get returns the last value of a key, and marks the key known.
+// get returns the last value of a key, and marks the key as known.
 func (a *args) get(key string) (string, bool) {
 	a.used[key] = true
 	for i := len(a.pairs) - 1; i >= 0; i-- {
@@ -279,7 +278,7 @@ func (a *args) list(key string) []string {
 	return strings.Split(v, ",")
 }
 
-// unknown returns the pairs whose key nobody asked for.
+// unknown returns the pairs whose key was not looked up.
 func (a *args) unknown() []pair {
 	var out []pair
 	for _, p := range a.pairs {

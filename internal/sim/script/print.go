@@ -19,7 +19,7 @@ type merger struct {
 	tasks   []int32
 }
 
-// line adds one line of reaction; the time is printed when it changes.
+// line adds one line to the reaction, with the time when it has changed.
 func (s *Session) line(at model.Time, format string, v ...any) {
 	s.flush()
 	s.write(at, fmt.Sprintf(format, v...))
@@ -35,8 +35,7 @@ func (s *Session) clock(t model.Time) string {
 	return formatDuration(model.Duration(t - epochStart))
 }
 
-// takeReaction returns what was printed since the last call, and whose reason to
-// wait has changed.
+// takeReaction returns what was printed since the last call, and the waits that changed.
 func (s *Session) takeReaction() string {
 	s.flush()
 	s.printWaits()
@@ -74,7 +73,7 @@ func (s *Session) flush() {
 	s.write(m.at, label+" "+m.verb)
 }
 
-// taskName gives "worker[1]" for a task's ordinal.
+// taskName is "worker[1]" for a task's ordinal.
 func taskName(j *model.Job, task int32) string {
 	for i := range j.Roles {
 		r := &j.Roles[i]
@@ -114,7 +113,7 @@ func (s *Session) labels(ids []model.AttemptID) string {
 	return strings.Join(out, ", ")
 }
 
-// by says for whom, when somebody is known.
+// by names the attempt for which something was done; "" for nil.
 func (s *Session) by(id *model.AttemptID) string {
 	if id == nil {
 		return ""
@@ -222,7 +221,7 @@ func (s *Session) record(r model.Record) {
 	}
 }
 
-// taskFact prints a fact about a task; false when the record is none.
+// taskFact prints a fact about a task. It is false when the record is no such fact.
 func (s *Session) taskFact(r model.Record) bool {
 	switch e := r.Event.(type) {
 	case model.TaskStarted:
@@ -299,7 +298,7 @@ func (s *Session) decision(r model.Record) {
 	}
 }
 
-// turns prints who runs when.
+// turns prints which gangs run in which turn.
 func (s *Session) turns(r *model.Rotation) string {
 	var turns []string
 	for _, turn := range r.Turns {
@@ -314,7 +313,7 @@ func (s *Session) turns(r *model.Rotation) string {
 	return fmt.Sprintf("turns of %s: %s", formatDuration(r.Quantum), strings.Join(turns, ", "))
 }
 
-// booked prints what is promised to a gang that waits.
+// booked prints what is promised to a waiting gang.
 func (s *Session) booked(e model.Booked) string {
 	switch {
 	case e.Over != "":
@@ -329,7 +328,7 @@ func (s *Session) booked(e model.Booked) string {
 	return "is booked after " + strings.Join(after, ", ")
 }
 
-// formatEnd prints how a job ended, and why when its phase does not say that.
+// formatEnd prints how a job ended, and why where its phase does not tell.
 func formatEnd(e model.JobEnded) string {
 	switch e.Phase {
 	case model.Succeeded:
@@ -363,7 +362,7 @@ func (s *Session) again(counted bool, after model.Time) string {
 	return out
 }
 
-// configured prints a configuration and what it did to attempts.
+// configured prints a configuration and its effect on attempts.
 func (s *Session) configured(at model.Time, e model.Configured) {
 	var vcs []string
 	for _, v := range e.Config.VCs {
@@ -387,7 +386,7 @@ func (s *Session) configured(at model.Time, e model.Configured) {
 	}
 }
 
-// formatKept prints what a change of the configuration left of a placement.
+// formatKept prints what remains of a placement after a change of the configuration.
 func formatKept(p cell.Placement) string {
 	p.Tasks = slices.DeleteFunc(slices.Clone(p.Tasks), func(t cell.Task) bool { return len(t.Devices) == 0 })
 	if len(p.Tasks) == 0 {
@@ -461,7 +460,7 @@ func formatJob(j *model.Job) string {
 	return out
 }
 
-// formatPriority shows OpenPAI's class where there is one.
+// formatPriority prints OpenPAI's class where there is one.
 func formatPriority(p cell.Priority) string {
 	if name := model.PriorityName(p); name != "" {
 		return name
@@ -469,7 +468,7 @@ func formatPriority(p cell.Priority) string {
 	return fmt.Sprintf("priority %d", p)
 }
 
-// formatChains prints what a cluster is made of: "2 v100-node, 8 v100".
+// formatChains prints the chains of a cluster: "2 v100-node, 8 v100".
 func formatChains(c *cell.Spec) string {
 	var names []cell.TypeName
 	count := map[cell.TypeName]int{}
@@ -497,7 +496,7 @@ func (s *Session) printWaits() {
 		return
 	}
 	err := s.read(func(st *core.State) {
-		var ids []model.JobID // the status of none is needed
+		var ids []model.JobID // by which jobs are found, without their status
 		for range st.Newest(func(id model.JobID, _ *model.Job, _ model.Phase) bool {
 			ids = append(ids, id)
 			return false

@@ -1,7 +1,7 @@
-// Package script is the scenario language: one command a line, and for each the
-// full reaction of the real engine, core and policies on simulated machines. It
-// serves tests, `comb script`, and bug reports. It must not decide anything and
-// must not reach into the core: it gives commands and faults, and prints records.
+// Package script is the scenario language. Each line is a command, and for each the full
+// reaction of the real engine, core and policies on simulated machines is printed. It serves
+// tests, `comb script`, and bug reports. It must not decide anything and must not reach into
+// the core: it gives commands and faults, and prints records.
 package script
 
 import (
@@ -15,13 +15,11 @@ import (
 	"strings"
 )
 
-// ErrAssert says that an assert of the script did not hold; the transcript
-// tells which.
+// ErrAssert says that an assert of the script did not hold. The transcript tells which.
 var ErrAssert = errors.New("an assert of the script failed")
 
-// Run runs a script, plain or a transcript, and writes its transcript to w. An
-// error names the script and the line; one that wraps ErrAssert comes after the
-// whole script ran.
+// Run runs a script or a transcript, and writes its transcript to w. An error names the
+// script and the line. An error that wraps ErrAssert comes after the whole script ran.
 func Run(ctx context.Context, w io.Writer, name string, src []byte) error {
 	stanzas, err := parse(src)
 	if err != nil {
@@ -61,7 +59,7 @@ func (s *Session) stanza(w io.Writer, st stanza) error {
 		out, err := s.run(c)
 		b.WriteString(out)
 		if s.ctx.Err() != nil {
-			err = s.ctx.Err() // what it led to does not matter
+			err = s.ctx.Err() // the errors that follow from it do not matter
 		}
 		if err != nil {
 			failed = fmt.Errorf("%d: %w", c.line, err)
@@ -74,9 +72,8 @@ func (s *Session) stanza(w io.Writer, st stanza) error {
 	return failed
 }
 
-// Do runs one command line, with the block it needs or "", and returns its
-// reaction. An error says that the line is not understood, or that the engine
-// or the simulated machines found a breach.
+// Do runs one command line, with its block or "", and returns the reaction. An error says
+// that the line is wrong, or that the engine or the simulated machines found a violation.
 func (s *Session) Do(line, block string) (string, error) {
 	a, err := parseArgs(line)
 	if err != nil {
@@ -88,7 +85,7 @@ func (s *Session) Do(line, block string) (string, error) {
 // Failed returns how many asserts have failed.
 func (s *Session) Failed() int { return s.failed }
 
-// handler runs one command; what it returns is printed before the reaction.
+// handler runs one command. Its text is printed before the reaction.
 type handler struct {
 	name string
 	run  func(*Session, command) (string, error)

@@ -23,26 +23,26 @@ const epochStart = model.Time(1_000_000_000 * model.Second)
 // errCrash stands for the death of the process around an append.
 var errCrash = fmt.Errorf("%w: a crash that the script asked for", engine.ErrFenced)
 
-// Session is one scenario: a world, a journal that survives, and the engine that
-// lives between two restarts.
+// Session is one scenario: simulated machines, a journal that survives, and the engine that
+// runs between two restarts.
 type Session struct {
 	ctx     context.Context // the script ends early when it is done
 	world   *sim.World
 	journal *crashing
 	engine  *engine.Engine
 	epoch   uint64
-	// resume lets the engine run until the world is idle; false when it ended.
+	// resume lets the engine run until nothing is left to happen; false when it ended.
 	resume func() (struct{}, bool)
 	halt   func()
 	yield  func(struct{}) bool
-	ended  error // of the engine that ended last
+	ended  error // error of the engine that ended last
 
 	seq       uint64 // of the last record seen
 	jobs      map[model.JobID]*model.Job
-	latest    map[string]model.JobID // by what the script calls it
+	latest    map[string]model.JobID // by the job's name in the script
 	owners    owners
 	finished  map[model.JobID]model.JobStatus
-	over      map[model.GangRef]int32 // the last attempt of a gang that ended
+	over      map[model.GangRef]int32 // the last ended attempt of a gang
 	behaviors map[[2]string]behavior  // by user and name
 	usual     sim.Behavior
 	waits     map[model.JobID]string
@@ -50,12 +50,12 @@ type Session struct {
 	merged    merger
 	failed    int
 	keys      int
-	dir       string // where files that a script names are found
+	dir       string // folder of the files that a script names
 	cluster   *cell.Spec
-	forest    *cell.Forest // of the cluster, once a cell is to be named
+	forest    *cell.Forest // of the cluster; nil until a cell is named
 	// OnBatch, when set, sees every durable batch before it is printed.
 	OnBatch func(engine.Batch)
-	// Quiet leaves out who waits for what, which a script prints after every command.
+	// Quiet leaves out why jobs wait, which a script prints after every command.
 	Quiet bool
 }
 
@@ -69,20 +69,20 @@ type behavior struct {
 	packed   int64          // speed beside others in parts per hundred; 0 is full speed
 }
 
-// crashing is a journal in memory one of whose appends may crash the process.
+// crashing is a journal in memory whose appends may fail or crash the process.
 type crashing struct {
 	*engine.Memory
 	when  string // "", "before" or "after"
-	in    int32  // so many appends go well first
-	every int32  // each so manieth dies from then on; 0 is that none does
+	in    int32  // appends that succeed before the crash
+	every int32  // afterwards each Nth append crashes; 0 is none
 	left  int    // appends that the present command may still cause
-	sick  int32  // so many appends fail, and nothing of them is kept
+	sick  int32  // number of further appends that fail, and keep nothing
 }
 
-// errSick is what a disk says that cannot be written for a while.
+// errSick is the error of a disk that cannot be written for a while.
 var errSick = errors.New("the disk cannot be written: the script wants it so")
 
-// maxAppends bounds what one command may cause.
+// maxAppends bounds the appends of one command.
 const maxAppends = 200_000
 
 // errEndless ends a scenario that does not come to rest.
@@ -162,7 +162,7 @@ func Heaviest(s *Session) int64 {
 	return s.engine.Heaviest()
 }
 
-// behave is how a task behaves: its job's hints, then what the script said.
+// behave is how a task behaves: by its job's hints, overridden by the script.
 func (s *Session) behave(t sim.Task) sim.Behavior {
 	b := sim.Default(t)
 	b.StartDelay, b.StopDelay, b.Stubborn = s.usual.StartDelay, s.usual.StopDelay, s.usual.Stubborn
@@ -187,7 +187,7 @@ func (s *Session) behave(t sim.Task) sim.Behavior {
 	return b
 }
 
-// open recovers an engine from the journal and lets it run until it asks for input.
+// open recovers an engine from the journal, and lets it run until it waits for input.
 func (s *Session) open() error {
 	s.epoch++
 	ctx := context.Background()
@@ -227,7 +227,7 @@ func (s *Session) settle() error {
 	}
 }
 
-// reopen throws the engine away and recovers another from the journal.
+// reopen drops the engine and recovers another from the journal.
 func (s *Session) reopen(crashed bool) error {
 	s.halt()
 	if err := s.catchUp(); err != nil {
@@ -240,8 +240,8 @@ func (s *Session) reopen(crashed bool) error {
 	return nil
 }
 
-// catchUp sees what became durable in a batch whose engine died before it could
-// tell anybody.
+// catchUp prints a batch that became durable, but whose engine died before it could report
+// it.
 func (s *Session) catchUp() error {
 	b := engine.Batch{First: s.seq + 1}
 	err := s.journal.Replay(context.Background(), s.seq, func(r model.Record) error {
@@ -264,15 +264,15 @@ func (s *Session) reopenLine(what string) {
 	s.line(s.world.Now(), "%s; recovered from the journal", what)
 }
 
-// maxTries is how often a command is given; maxSick is how many appends in a row
-// may fail, which is fewer.
+// maxTries is how often a command is given. maxSick bounds how many appends in a row may
+// fail, and must be less.
 const (
 	maxTries = 5
 	maxSick  = 3
 )
 
-// give hands a command to the engine and waits for its durable outcome. After a
-// crash, or when the disk failed, it is given again with its key, as a client would.
+// give passes a command to the engine and waits for its durable outcome. After a crash, or
+// when the disk failed, it gives the command again with its key, as a client would.
 func (s *Session) give(in engine.Input) (engine.Reply, error) {
 	var last error
 	for range maxTries {
@@ -300,12 +300,12 @@ func (s *Session) meta(a *args) model.Meta {
 	}
 }
 
-// read gives the state as of the last record.
+// read calls f with the state as of the last record.
 func (s *Session) read(f func(*core.State)) error {
 	return s.engine.Replica().Read(context.Background(), s.seq, f)
 }
 
-// onBatch sees what became durable.
+// onBatch prints a durable batch.
 func (s *Session) onBatch(b engine.Batch) {
 	if s.OnBatch != nil {
 		s.OnBatch(b)

@@ -64,7 +64,7 @@ func (s *Session) doShow(c command) (string, error) {
 	return out.String(), err
 }
 
-// showEvents prints the journal as kinds and their JSON.
+// showEvents prints the journal as kinds with their JSON.
 func (s *Session) showEvents(after uint64) (string, error) {
 	var out strings.Builder
 	err := s.journal.Replay(context.Background(), after, func(r model.Record) error {
@@ -191,8 +191,8 @@ func (s *Session) showNode(out *strings.Builder, n model.NodeStatus) {
 	out.WriteString("\n")
 }
 
-// doVerify checks the state's invariants, decides every batch of the journal
-// again, and compares the state with one folded from the journal alone.
+// doVerify checks the state's invariants, decides every batch of the journal again, and
+// compares the state with one that is folded from the journal alone.
 func (s *Session) doVerify(c command) (string, error) {
 	if err := c.args.done(0); err != nil {
 		return "", err

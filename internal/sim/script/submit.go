@@ -12,8 +12,8 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// shape is "2x4@v100": tasks, leaves a task, and an SKU when it matters. With
-// "1..2x4" one task is the minimum.
+// shape is "2x4@v100": tasks, leaves per task, and an optional SKU. With "1..2x4" at least
+// one task must start.
 var shape = regexp.MustCompile(`^(?:([0-9]{1,6})\.\.)?([0-9]{1,6})x([0-9]{1,6})(?:@([^@ ]+))?$`)
 
 // doSubmit submits a job: a job file in the block, or the short form.
@@ -60,7 +60,7 @@ func (s *Session) submit(in engine.Input) (string, error) {
 	return s.refused(r.Refusal), nil
 }
 
-// readJob builds a job from the short form.
+// readJob makes a job from the short form.
 func (s *Session) readJob(a *args, m model.Meta) (*model.Job, error) {
 	lazy, incremental, checkpoint, dedicated := a.flag("lazy"), a.flag("incremental"), a.flag("checkpoint"), a.flag("dedicated")
 	packable, suspendable, releases := a.flag("packable"), a.flag("suspendable"), a.flag("releases")
@@ -110,7 +110,7 @@ func (s *Session) readJob(a *args, m model.Meta) (*model.Job, error) {
 	return j, a.done(1)
 }
 
-// deadlines reads deadline=10m, or deadline=10m,1h where the value of the job falls.
+// deadlines reads deadline=10m, or deadline=10m,1h where the job's value falls in steps.
 func deadlines(a *args) []model.Deadline {
 	var out []model.Deadline
 	all := a.list("deadline")
@@ -184,7 +184,7 @@ func gangs(j *model.Job, least []int32, incremental bool) {
 	}
 }
 
-// readBehavior keeps how the tasks of a job behave: exit=1, stop=5s or stop=never,
+// readBehavior notes how the tasks of a job behave: exit=1, stop=5s or stop=never, and
 // runs=5m where that is not what the job declares.
 func (s *Session) readBehavior(a *args, j *model.Job) {
 	b := behavior{code: a.number("exit", 0)}
@@ -202,7 +202,7 @@ func (s *Session) readBehavior(a *args, j *model.Job) {
 	s.behaviors[whose(j)] = b
 }
 
-// whose tells a user's job from another user's of that name.
+// whose is a job's user and name, which tell it from another user's job of that name.
 func whose(j *model.Job) [2]string { return [2]string{string(j.User), string(j.Name)} }
 
 // owners are the users who had a name first in a script.

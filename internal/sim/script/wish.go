@@ -7,7 +7,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// doWish gives a command of a job's life: hold NAME, release NAME, requeue NAME [hold], each with
+// doWish runs a command on a job: hold NAME, release NAME, requeue NAME [hold], each with
 // [reason="..."], and update NAME [prio=..] [limit=..].
 func doWish(s *Session, c command) (string, error) {
 	id, _, err := s.job(c.args.word(0))
@@ -46,7 +46,7 @@ func doWish(s *Session, c command) (string, error) {
 	return s.refused(r.Refusal), nil
 }
 
-// cordoned says what becomes of a node.
+// cordoned prints what became of a node.
 func cordoned(now model.Time, e model.NodeCordoned) string {
 	switch {
 	case e.Dead:
@@ -59,7 +59,7 @@ func cordoned(now model.Time, e model.NodeCordoned) string {
 	return "uncordoned"
 }
 
-// updates says what an update changes.
+// updates lists what an update changes.
 func updates(e model.JobUpdated) (out []string) {
 	if e.Priority != nil {
 		out = append(out, "priority "+formatPriority(*e.Priority))

@@ -37,7 +37,7 @@ func (m *mistakes) add(flag string, err error) {
 	}
 }
 
-// all is an error with a line for each; nil when there are none.
+// all is an error with a line for each mistake; nil when there are none.
 func (m mistakes) all() error {
 	var wrong problems
 	for i := range m {
@@ -46,16 +46,15 @@ func (m mistakes) all() error {
 	return wrong.all()
 }
 
-// Check finds everything that is wrong with a Spec and that can be known before the
-// trace is read, all at once, a line each. policies knows which policies there are
-// and what they take.
+// Check finds all that is wrong with a Spec and can be known before the trace is read, and
+// reports it at once, a line each. policies are those that exist, with their parameters.
 func (s *Spec) Check(policies model.Policies) error {
 	wrong := s.mistakes(policies)
 	wrong.add("--policy "+s.Policy, checkPolicy(s.Policy, policies))
 	return wrong.all()
 }
 
-// mistakes is what Check finds, but for the policy of all virtual clusters.
+// mistakes is what Check finds, without the checks of Policy.
 func (s *Spec) mistakes(policies model.Policies) mistakes {
 	wrong := s.effects(&plan{})
 	wrong.add("--cluster", s.checkCluster(policies))
@@ -87,7 +86,7 @@ func (s *Spec) checkVCPolicies(policies model.Policies) (wrong mistakes) {
 	return wrong
 }
 
-// checkCluster checks what --cluster says; that it says nothing the caller tells.
+// checkCluster checks --cluster; the caller reports an empty one.
 func (s *Spec) checkCluster(policies model.Policies) error {
 	if s.Cluster == "" {
 		return nil
@@ -106,7 +105,7 @@ func (s *Spec) checkCluster(policies model.Policies) error {
 	return err
 }
 
-// contradictions are flags that do not go with the cluster that --cluster names.
+// contradictions reports flags that do not go with the cluster that --cluster names.
 func (s *Spec) contradictions() (wrong mistakes) {
 	if isFile(s.Cluster) {
 		said := fmt.Errorf("the cluster file %s says that: leave it out", s.Cluster)
@@ -121,7 +120,7 @@ func (s *Spec) contradictions() (wrong mistakes) {
 	}
 	shapes, err := trace.ParseShapes(s.Cluster)
 	if err != nil {
-		return nil // which is told already
+		return nil // reported already
 	}
 	if s.VCs == "from-trace" && len(shapes) != 1 {
 		wrong.add("--vcs from-trace", fmt.Errorf("divides nodes of one kind; %q has %d kinds", s.Cluster, len(shapes)))
@@ -135,7 +134,8 @@ func (s *Spec) contradictions() (wrong mistakes) {
 	return wrong
 }
 
-// checkPolicy makes the policy that a flag names, with 1 for what only the trace says.
+// checkPolicy checks the policy that a flag names, with 1 for values that only the trace
+// tells.
 func checkPolicy(text string, policies model.Policies) error {
 	vc, err := readPolicy(text, nil)
 	if err == nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
-// Layout says what cells a cluster in the short form is made of.
+// Layout is how the cells of a cluster in the short form are built.
 type Layout struct {
-	Racks int32 // of each kind of machine, 0 for none: its nodes must divide among them
-	// Count makes one node of all GPUs of a type: where they are does not matter.
+	Racks int32 // of each kind of machine, 0 for none; must divide the number of its nodes
+	// Count makes one node of all GPUs of a type, so that it does not matter where they are.
 	Count bool
 	// CountQuota divides the cluster by numbers of GPUs: the VCs own leaves, not nodes.
 	CountQuota bool
@@ -97,14 +97,14 @@ func (l *Layout) Cluster(ms []trace.Shape, shares []Share, vc model.VCConfig) (*
 	return cfg, nil
 }
 
-// ownership is in what cells of one kind of machines VCs own their parts.
+// ownership is the levels of cells that VCs own in one kind of machine.
 type ownership struct {
 	level, node cell.Level
 	all         int32 // GPUs of the one node, where the layout counts
 }
 
-// of makes a quota. Who owns all GPUs of a node owns the node, which is the same and
-// found sooner.
+// of makes a quota. Owning all GPUs of a node is the same as owning the node, which is found
+// sooner.
 func (o ownership) of(chain cell.ChainName, n int32) cell.QuotaSpec {
 	if n == o.all {
 		return cell.QuotaSpec{Chain: chain, Level: o.node, Number: 1}
@@ -112,7 +112,7 @@ func (o ownership) of(chain cell.ChainName, n int32) cell.QuotaSpec {
 	return cell.QuotaSpec{Chain: chain, Level: o.level, Number: n}
 }
 
-// sortCluster brings what the core wants sorted into its order.
+// sortCluster sorts what the core wants sorted.
 func sortCluster(cfg *model.Config) {
 	slices.SortFunc(cfg.Cluster.SKUs, func(a, b cell.SKU) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	slices.SortFunc(cfg.Cluster.Chains, func(a, b cell.ChainSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })

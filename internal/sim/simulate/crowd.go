@@ -8,27 +8,26 @@ import (
 	"github.com/combsched/comb/internal/core/perf"
 )
 
-// crowd knows who runs where, and so how fast everybody works. When a gang comes or
-// goes only those on the same machines are looked at.
+// crowd knows which gangs run on which machines, and so how fast each gang works. When a gang
+// comes or goes only the gangs on its machines are looked at again.
 type crowd struct {
 	model  *perf.Model
 	costs  perf.Costs
 	forest *cell.Forest
 	rooms  map[cell.NodeName]*room
 	live   map[model.AttemptID]*lodger
-	family map[model.JobID][]*lodger // the gangs of jobs that may hold more or fewer GPUs
-	last   map[gangKey][]*room       // where gangs were that have no attempt now
-	gangs  map[model.JobID]int32     // above the last of these
-	round  uint64                    // of looking around
-	// changed is told of everybody who works at another speed from now on, but for who
-	// enters.
+	family map[model.JobID][]*lodger // gangs of elastic jobs, whose speed depends on all gangs of the job
+	last   map[gangKey][]*room       // the last machines of gangs without an attempt
+	gangs  map[model.JobID]int32     // a gang number above all of that job in last
+	round  uint64                    // counts the calls of around
+	// changed is called for each attempt whose speed changes, but not for one that enters.
 	changed func(model.AttemptID, perf.Speed)
 }
 
 // room is a machine with the gangs on it.
 type room struct {
 	lodgers []*lodger
-	spread  int32 // of them on several machines
+	spread  int32 // how many of lodgers are on several machines
 }
 
 // lodger is a gang that holds its GPUs.
@@ -36,12 +35,12 @@ type lodger struct {
 	id       model.AttemptID
 	rooms    []*room
 	gpus     int32
-	family   bool   // its job has members above a minimum
-	moved    bool   // it is on a machine that its last attempt was not on
-	round    uint64 // in which it was looked at last
+	family   bool   // its job is elastic: it has members above a minimum
+	moved    bool   // it is on a machine on which its last attempt was not
+	round    uint64 // in which its speed was last computed
 	standing perf.Standing
-	// sharing are those on the same GPUs, itself not among them, turns how many turns
-	// they all take; only who has the same turn is Beside it.
+	// sharing are the other attempts on the same GPUs. Only those with the same turn are in
+	// standing.Beside.
 	sharing []model.AttemptID
 	speed   perf.Speed
 }
@@ -52,7 +51,7 @@ type gangKey struct {
 	gang int32
 }
 
-// see follows what the core decided: who is gone, who shares, other cells.
+// see follows the core's events: attempts that end, turns, new cells.
 func (c *crowd) see(records []model.Record) {
 	if c.model == nil {
 		return
@@ -71,8 +70,8 @@ func (c *crowd) see(records []model.Record) {
 	}
 }
 
-// configure takes the cells of a configuration, which was found right. Who is there
-// keeps the locality that it had.
+// configure takes the cells of a configuration, which must be valid. Gangs that run keep the
+// locality that they had.
 func (c *crowd) configure(spec *cell.Spec) {
 	if c.model == nil {
 		return
@@ -82,8 +81,8 @@ func (c *crowd) configure(spec *cell.Spec) {
 	}
 }
 
-// forget lets go of where the gangs of an ended job were. Without a cost of migrations
-// there is nothing to forget.
+// forget drops the last machines of an ended job's gangs. Where migrations cost nothing none
+// are kept.
 func (c *crowd) forget(id model.JobID) {
 	for g := range c.gangs[id] {
 		delete(c.last, gangKey{id, g})
@@ -91,8 +90,8 @@ func (c *crowd) forget(id model.JobID) {
 	delete(c.gangs, id)
 }
 
-// startUp is what the start of an attempt costs that has entered, of a job with so many
-// GPUs.
+// startUp is what the start of an attempt costs, which must have entered; gpus is the size of
+// its job.
 func (c *crowd) startUp(id model.AttemptID, gpus int32) model.Duration {
 	if id.N <= 1 {
 		return 0
@@ -104,7 +103,7 @@ func (c *crowd) startUp(id model.AttemptID, gpus int32) model.Duration {
 	return cost
 }
 
-// enter lets a gang begin, and gives its speed. One that is there already stays as it is.
+// enter adds a gang and returns its speed. A gang that is there already stays as it is.
 func (c *crowd) enter(id model.AttemptID, j *model.Job, tasks []cell.Task) perf.Speed {
 	if c.model == nil {
 		return perf.FullSpeed
@@ -121,7 +120,7 @@ func (c *crowd) enter(id model.AttemptID, j *model.Job, tasks []cell.Task) perf.
 	}
 	was, ok := c.last[gangKey{id.Job, id.Gang}]
 	if o := c.live[model.AttemptID{Job: id.Job, Gang: id.Gang, N: id.N - 1}]; o != nil {
-		was, ok = o.rooms, true // it leaves at this instant
+		was, ok = o.rooms, true // the last attempt leaves at this instant
 	}
 	if ok {
 		l.moved = slices.ContainsFunc(l.rooms, func(r *room) bool { return !slices.Contains(was, r) })
@@ -133,8 +132,8 @@ func (c *crowd) enter(id model.AttemptID, j *model.Job, tasks []cell.Task) perf.
 	return l.speed
 }
 
-// leavesOf is how many GPUs a job has when all of its tasks run; of an elastic one those
-// of its usual size, for which its run time is.
+// leavesOf is how many GPUs a job has while all of its tasks run. For an elastic job it is
+// that of its usual size, for which its run time is given.
 func leavesOf(j *model.Job) int32 {
 	n, left := int32(0), j.Size
 	for i := range j.Roles {
@@ -148,7 +147,7 @@ func leavesOf(j *model.Job) int32 {
 	return n
 }
 
-// settle gives a gang its place.
+// settle puts a gang on its machines and sets its locality.
 func (c *crowd) settle(l *lodger, tasks []cell.Task) {
 	least, most := cell.LeafID(cell.None), cell.LeafID(cell.None)
 	for i := range tasks {
@@ -175,7 +174,7 @@ func (c *crowd) settle(l *lodger, tasks []cell.Task) {
 	}
 }
 
-// locality is that of the lowest cell with two leaves, and so all between them.
+// locality is that of the lowest cell that contains leaves a and b, and so all between them.
 func (c *crowd) locality(a, b cell.LeafID) perf.Locality {
 	if a == b || c.forest == nil || int(b) >= len(c.forest.Leaves) {
 		return perf.OneGPU
@@ -203,7 +202,7 @@ func (c *crowd) locality(a, b cell.LeafID) perf.Locality {
 	return perf.CrossRack
 }
 
-// leave lets a gang go.
+// leave removes a gang.
 func (c *crowd) leave(id model.AttemptID) {
 	l := c.live[id]
 	if l == nil {
@@ -229,7 +228,7 @@ func (c *crowd) leave(id model.AttemptID) {
 	c.around(l)
 }
 
-// rotate lets attempts that share GPUs take turns from now on.
+// rotate sets the turns of attempts that share GPUs from now on.
 func (c *crowd) rotate(r *model.Rotation) {
 	if c.model == nil {
 		return
@@ -259,8 +258,8 @@ func (c *crowd) rotate(r *model.Rotation) {
 	}
 }
 
-// around looks at those whom the coming or going of a gang concerns, each once: who is
-// on its machines, and where it is one of several gangs of a job the others.
+// around computes the speeds of the gangs that are affected as l comes or goes, once each:
+// those on its machines, and the other gangs of its job if that is elastic.
 func (c *crowd) around(l *lodger) {
 	c.round++
 	l.round = c.round
@@ -280,7 +279,7 @@ func (c *crowd) around(l *lodger) {
 	once(c.family[l.id.Job])
 }
 
-// look finds the present speed of a gang, and reports whether it is another one.
+// look computes the present speed of a gang, and reports whether it changed.
 func (c *crowd) look(l *lodger) bool {
 	s := &l.standing
 	s.Has, s.HostMates, s.NICMates = l.gpus, 0, 0

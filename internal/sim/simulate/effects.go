@@ -18,7 +18,7 @@ import (
 // maxSeconds bounds times in flags: a century.
 const maxSeconds = 100 * 366 * 24 * 3600
 
-// speeds reads what says how fast jobs run, and what their changes cost.
+// speeds reads the tables of how fast jobs run, and what restarts and migrations cost.
 func (s *Spec) speeds(p *plan, wrong *mistakes) {
 	m := perf.Model{Reference: s.GPU}
 	var err error
@@ -54,8 +54,8 @@ func (s *Spec) speeds(p *plan, wrong *mistakes) {
 	}
 }
 
-// offline gives policies what the model of speeds knows of types and numbers of GPUs,
-// unless the cluster file says it.
+// offline gives policies the model's throughputs by types and numbers of GPUs, unless the
+// cluster file has some.
 func (p *plan) offline(c *model.Config) {
 	if p.model == nil || len(c.Throughputs) > 0 {
 		return
@@ -77,10 +77,10 @@ func seconds(text string) (model.Duration, error) {
 	return model.Duration(math.Round(f * 1e6)), nil
 }
 
-// parseNoise reads how wrong policies are about run times: survey draws from the
-// errors that users make (trace.SurveyFactor), uniform:PERCENT evenly between so
-// much less and more. The result is the estimate in thousandths of the truth for
-// the job with a number.
+// parseNoise reads how wrong policies are about run times. survey draws from the errors that
+// users make (trace.SurveyFactor). uniform:PERCENT draws evenly between that much less and
+// that much more. The result maps the number of a job to its estimate, in thousandths of the
+// truth.
 func parseNoise(text string, seed uint64) (func(uint64) int64, error) {
 	kind, param, _ := strings.Cut(text, ":")
 	switch {
@@ -98,7 +98,7 @@ func parseNoise(text string, seed uint64) (func(uint64) int64, error) {
 	return nil, fmt.Errorf("want survey or uniform:PERCENT, found %q", text)
 }
 
-// mix spreads a seed and a number over 64 bits (SplitMix64's last step).
+// mix hashes a seed and a number into 64 bits (the last step of SplitMix64).
 func mix(seed, i uint64) uint64 {
 	x := seed*0x9E3779B97F4A7C15 + i + 0x632BE59BD9B4E019
 	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
@@ -106,14 +106,14 @@ func mix(seed, i uint64) uint64 {
 	return x ^ x>>31
 }
 
-// faults are failures of nodes and of leaves: exponentially distributed times between
-// them, each node and leaf by itself, and a fixed time until it was repaired.
+// faults are failures of nodes and of leaves. Each node and leaf fails by itself, at
+// exponentially distributed intervals, and is repaired after a fixed time.
 type faults struct {
-	node, leaf *failing // nil never fails
+	node, leaf *failing // nil is never
 	seed       uint64
 }
 
-// failing is how often something fails and how long that lasts.
+// failing is the mean time between failures of one thing, and how long its repair takes.
 type failing struct{ mtbf, repair model.Duration }
 
 // parseFaults reads MTBF,REPAIR of nodes and leaf:MTBF,REPAIR of leaves; both are
@@ -144,9 +144,9 @@ func parseFaults(text string, seed uint64) (*faults, error) {
 // leafSeeds keeps the seeds of leaves apart from those of nodes.
 const leafSeeds = 1 << 32
 
-// plan lets the nodes and leaves of a world fail as long as busy says that something
-// is to come. A node that fails takes its tasks with it when it is rebooted; what runs on
-// a bad leaf goes on, and nothing starts there until it is repaired.
+// plan lets the nodes and leaves of a world fail as long as busy reports true. A node that
+// fails takes its tasks with it when it is rebooted. What runs on a bad leaf goes on, and
+// nothing starts there until it is repaired.
 func (f *faults) plan(w *sim.World, c *model.Config, busy func() bool) {
 	if f.node != nil {
 		for i, name := range nodesOf(c.Cluster.Cells, c) {
@@ -155,7 +155,7 @@ func (f *faults) plan(w *sim.World, c *model.Config, busy func() bool) {
 		}
 	}
 	cl, err := cell.New(&c.Cluster)
-	if f.leaf == nil || err != nil { // the core will refuse it and say why
+	if f.leaf == nil || err != nil { // the core will refuse the configuration and say why
 		return
 	}
 	forest := cl.Forest()
@@ -189,18 +189,18 @@ func (f *failing) next(rng *rand.Rand) model.Duration {
 	return max(model.Duration(math.Round(-math.Log(1-rng.Float64())*float64(f.mtbf))), 1)
 }
 
-// failures are jobs of a trace that fail though it does not say so.
+// failures are jobs of a trace that are drawn to fail although the trace does not say so.
 type failures struct {
 	percent uint64
 	mean    model.Duration // after which they fail, exponentially distributed
-	retries int32          // of every job; who fails once fails again after as long
+	retries int32          // of every job; a job that fails once fails again after the same time
 	seed    uint64
 }
 
 // maxRetries bounds how often a job of a simulation is retried.
 const maxRetries = 1000
 
-// parseFailures reads PERCENT,SECONDS[,RETRIES]; "" is nobody.
+// parseFailures reads PERCENT,SECONDS[,RETRIES]; "" is no failures.
 func parseFailures(text string, seed uint64) (*failures, error) {
 	if text == "" {
 		return nil, nil
@@ -224,7 +224,7 @@ func parseFailures(text string, seed uint64) (*failures, error) {
 	return f, nil
 }
 
-// retriesOf are those of every job.
+// retriesOf is how often each job is retried.
 func (f *failures) retriesOf() int32 {
 	if f == nil {
 		return 0
@@ -235,7 +235,7 @@ func (f *failures) retriesOf() int32 {
 // failureSeeds keeps what is drawn for failures apart from other draws of a job.
 const failureSeeds = 0x5bd1e995
 
-// of is after how long a job fails; 0 is never. It is drawn by the job's name, so that it
+// of is after how long a job fails; 0 is never. It is drawn from the job's name, so a job
 // fails alike in every part of the trace.
 func (f *failures) of(id string) model.Duration {
 	if f == nil {

@@ -95,7 +95,7 @@ func (c *comparison) alone(ctx context.Context, t *Trace, i int) (Isolation, err
 	return d, nil
 }
 
-// times runs a plan and returns when each job began and ended.
+// times runs a plan and returns when each job began and ended, by its id.
 func (c *comparison) times(ctx context.Context, p *plan, t *Trace) (map[string]times, error) {
 	all := make(map[string]times, len(t.kept))
 	o := c.o
@@ -119,7 +119,7 @@ func (d *Isolation) compare(id string, shared, alone times) {
 	}
 }
 
-// span is an instant in seconds of the run.
+// span writes an instant as seconds since Origin.
 func span(t model.Time) string {
 	return fmt.Sprintf("%.1f s", float64(t-Origin)/float64(model.Second))
 }

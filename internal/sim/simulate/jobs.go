@@ -31,15 +31,16 @@ type jobs struct {
 	node  int32           // GPUs of the largest node
 	types []cell.TypeName // of GPUs that the cluster names, sorted; none where it names none
 	plain bool            // some of its nodes name no type: they count as every type
-	one   bool            // all go to onlyVC
+	one   bool            // all jobs go to onlyVC
 	noise func(uint64) int64
 	needs int64 // MiB of each GPU; 0 is not known
-	// listens is how often jobs tell their progress while they share GPUs; 0 is never.
+	// listens is the interval at which jobs report progress while they share GPUs; 0 is
+	// never.
 	listens model.Duration
-	tasks   []int32 // 0, 1, 2, ...: what gangs are made of, only to read
+	tasks   []int32 // 0, 1, 2, ...: gangs are slices of it, which must not be changed
 }
 
-// made is a job of the core with the memory for what most jobs have, and its work.
+// made is a job of the core, with memory for the one role that most jobs have, and its work.
 type made struct {
 	model.Job
 	roles [1]model.Role
@@ -60,8 +61,8 @@ func newJobs(s *Spec, p *plan) jobs {
 	return b
 }
 
-// job is one of them. Its gang is all of it; a checkpoint loses nothing when it is
-// preempted.
+// job makes a job of one gang from a job of the trace. One with checkpoints loses nothing
+// when it is preempted.
 func (b *jobs) job(t *trace.Job) *made {
 	m := &made{}
 	j := &m.Job
@@ -101,7 +102,7 @@ func (b *jobs) job(t *trace.Job) *made {
 	return m
 }
 
-// elastic gives a job one member a GPU: the least that it can have start together.
+// elastic gives a job one member per GPU. The least that it can have start together.
 func (b *jobs) elastic(j *model.Job, t *trace.Job) {
 	most := min(t.MaxGPUs, maxMembers)
 	least := min(t.MinGPUs, most)
@@ -126,7 +127,7 @@ func (b *jobs) role(j *model.Job, r model.Role) {
 	j.Roles = append(j.Roles, r)
 }
 
-// ordinals are the tasks of a gang, from the first to before the last.
+// ordinals are the tasks from first to last-1.
 func (b *jobs) ordinals(first, last int32) []int32 {
 	last = min(last, maxMembers+1)
 	for n := int32(len(b.tasks)); n < last; n++ {
@@ -135,9 +136,9 @@ func (b *jobs) ordinals(first, last int32) []int32 {
 	return b.tasks[first:last:last]
 }
 
-// skus are the types that a job may run on: those of the cluster that it asks for, whose
-// names are found in capitals or not, and those without a name; none is any. Where the
-// cluster has none of them they are what the job asks for, so that the core refuses it.
+// skus are the types that a job may run on: those of the cluster that it asks for, whatever
+// the case of their names, and those without a name. None means any type. Where the cluster
+// has none of the types it is those asked for, so that the core refuses the job.
 func (b *jobs) skus(t *trace.Job) []cell.TypeName {
 	asked := t.SKUs
 	if len(asked) == 0 {
@@ -165,7 +166,7 @@ func (b *jobs) skus(t *trace.Job) []cell.TypeName {
 	return slices.Compact(out)
 }
 
-// taskSKUs are the types that the parts of a gang name; none where a part may have any.
+// taskSKUs are the types that the tasks of a gang name; none where a task may have any.
 func taskSKUs(t *trace.Job) []string {
 	var out []string
 	for i := range t.Tasks {
@@ -177,8 +178,8 @@ func taskSKUs(t *trace.Job) []string {
 	return out
 }
 
-// fits keeps a job off the types of GPUs on which the table of throughputs says that it
-// cannot run, and counts that. It is false, and the job refused, where no other is left.
+// fits removes from a job the types of GPUs on which it cannot run by the table of
+// throughputs, and counts that. Where no type is left it refuses the job and returns false.
 func (r *runner) fits(j *model.Job, gpus int32) bool {
 	w := perf.Work{Model: j.Hints.Model, Scale: gpus}
 	apart := r.plan.nodeGPUs > 0 && gpus > r.plan.nodeGPUs
@@ -213,7 +214,7 @@ func (r *runner) fits(j *model.Job, gpus int32) bool {
 	return true
 }
 
-// ignores counts what a trace asks for and a simulation does not look at.
+// ignores counts what a trace asks for and a simulation ignores.
 func (r *runner) ignores(t *trace.Job) {
 	for _, f := range []struct {
 		what string
@@ -226,7 +227,7 @@ func (r *runner) ignores(t *trace.Job) {
 	}
 }
 
-// Tally counts jobs, or what happened, by kind, in the order in which the kinds came.
+// Tally counts jobs or events by kind, in the order in which the kinds came.
 type Tally []trace.Count
 
 func (t *Tally) add(what string) {
@@ -238,7 +239,7 @@ func (t *Tally) add(what string) {
 	(*t)[i].N++
 }
 
-// hashText is a number for a text (FNV-1a).
+// hashText hashes a text to a number (FNV-1a).
 func hashText(text string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(text))

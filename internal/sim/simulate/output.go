@@ -20,14 +20,14 @@ import (
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
-// Manifest says how a folder of results came about: equal manifests but for the
-// version have equal results.
+// Manifest says how a folder of results came about. Folders whose manifests differ only in
+// Version have equal results.
 type Manifest struct {
 	Version string `json:"version"` // of the program
 	Core    string `json:"core"`    // of the decision code
 	Spec    Spec   `json:"spec"`
 	Trace   string `json:"trace"` // file name, without its folder
-	// Format and VC are as which the trace was read, where flags say it.
+	// Format and VC are the format and the virtual cluster that flags set for the trace.
 	Format trace.Format `json:"format,omitempty"`
 	VC     string       `json:"vc,omitempty"`
 	// TraceHash, ClusterHash and VCsHash are the SHA-256 of the files; the latter two are
@@ -45,10 +45,10 @@ type Manifest struct {
 	// Refusals are the refused jobs by reason.
 	Refusals []Refusal `json:"refusals,omitempty"`
 	KeptOff  Tally     `json:"kept_off,omitempty"` // jobs by types of GPUs on which they cannot run
-	Ignored  Tally     `json:"ignored,omitempty"`  // jobs by what is not looked at
+	Ignored  Tally     `json:"ignored,omitempty"`  // jobs by what the simulation ignores of them
 	Records  uint64    `json:"records"`
-	// Past is set where a journal was replayed; Trace and TraceHash are then those of the
-	// journal, whose hash covers all of its events.
+	// Past is set where a journal was replayed. Trace and TraceHash are then those of the
+	// journal, and the hash covers all of its events.
 	Past *PastCounts `json:"past,omitempty"`
 }
 
@@ -73,7 +73,7 @@ const (
 	jobsFile     = "jobs.csv"
 )
 
-// newManifest says what can be said before a run.
+// newManifest is what is known before a run.
 func newManifest(spec *Spec, t *Trace) (Manifest, error) {
 	m := Manifest{Core: model.Version, Spec: *spec, Trace: filepath.Base(t.Path), VC: t.Options.VC}
 	if t.Options.Format != trace.Auto {
@@ -98,7 +98,7 @@ func newManifest(spec *Spec, t *Trace) (Manifest, error) {
 	return m, m.tables(spec)
 }
 
-// tables names the tables of speeds.
+// tables adds the hashes of the tables of speeds.
 func (m *Manifest) tables(spec *Spec) error {
 	for _, f := range []struct {
 		path      string
@@ -116,7 +116,7 @@ func (m *Manifest) tables(spec *Spec) error {
 	return nil
 }
 
-// finished reports whether a folder holds the results of a run like this one.
+// finished reports whether a folder holds the results of a run with an equal manifest.
 func (m Manifest) finished(dir string) bool {
 	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if err != nil {
@@ -157,7 +157,7 @@ func RunInto(ctx context.Context, out Folder, spec Spec, t *Trace, o Options) (*
 	return out.fill(m, Origin, o, func(o Options) (*Result, error) { return Run(ctx, spec, t, o) })
 }
 
-// ReplayInto lets a journal happen again and writes the same folder.
+// ReplayInto replays a journal and writes the same folder.
 func ReplayInto(ctx context.Context, out Folder, spec Spec, j *Journal, o Options) (*Result, error) {
 	m := Manifest{Core: model.Version, Spec: spec, Trace: filepath.Base(j.Path)}
 	if err := m.tables(&spec); err != nil {
@@ -171,10 +171,10 @@ func ReplayInto(ctx context.Context, out Folder, spec Spec, j *Journal, o Option
 	return out.fill(m, old.origin, o, func(o Options) (*Result, error) { return p.replay(ctx, &spec, j, old, o) })
 }
 
-// unfinished is the folder inside a folder of results in which they are written.
+// unfinished is the folder inside a folder of results into which a run writes.
 const unfinished = ".unfinished"
 
-// Files are those that a run replaces in its folder of results, or takes away.
+// Files are those that a run replaces in its folder of results, or removes.
 func (out Folder) Files() []string {
 	files := []string{filepath.Join(out.Dir, jobsFile), filepath.Join(out.Dir, manifestFile)}
 	for _, name := range metrics.FileNames() {
@@ -187,9 +187,9 @@ func (out Folder) Files() []string {
 	return files
 }
 
-// fill runs and writes a folder of results. They get their places when all of them are
-// written, the manifest last: a folder with one is finished, and a run that does not
-// come to its end leaves what was there.
+// fill runs and writes a folder of results. The files are moved into place once all are
+// written, the manifest last. So a folder with a manifest is finished, and a run that is
+// broken off leaves the former results.
 func (out Folder) fill(m Manifest, origin model.Time, o Options, run func(Options) (*Result, error)) (r *Result, err error) {
 	m.Version = out.Version
 	dir := filepath.Join(out.Dir, unfinished)
@@ -203,7 +203,7 @@ func (out Folder) fill(m Manifest, origin model.Time, o Options, run func(Option
 	defer func() {
 		os.RemoveAll(dir)
 		if err != nil && missing != nil {
-			os.Remove(out.Dir) // if nobody else put anything there
+			os.Remove(out.Dir) // fails, rightly, if anything else is in it
 		}
 	}()
 	if r, err = runJobs(filepath.Join(dir, jobsFile), origin, o, run); err != nil {
@@ -228,7 +228,7 @@ func (out Folder) fill(m Manifest, origin model.Time, o Options, run func(Option
 	return r, out.publish(dir)
 }
 
-// publish moves what was written to its place.
+// publish moves the files of a folder to their places.
 func (out Folder) publish(from string) error {
 	files, err := os.ReadDir(from)
 	if err != nil {
@@ -248,7 +248,7 @@ func (out Folder) publish(from string) error {
 	return os.Rename(filepath.Join(from, manifestFile), filepath.Join(out.Dir, manifestFile))
 }
 
-// runJobs runs with the table of jobs written as they end.
+// runJobs runs, and writes the table of jobs as they end.
 func runJobs(file string, origin model.Time, o Options, run func(Options) (*Result, error)) (*Result, error) {
 	f, err := os.Create(file)
 	if err != nil {

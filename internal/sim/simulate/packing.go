@@ -9,24 +9,24 @@ import (
 	"github.com/combsched/comb/internal/core/perf"
 )
 
-// packing is what lets a policy pack jobs of a trace by what is seen of them: they tell
-// their progress while they share GPUs, and each fits into the memory of a GPU beside
-// others. The zero value is that nobody is packed.
+// packing is what a policy needs to pack jobs of a trace onto shared GPUs. Jobs report their
+// progress while they share GPUs, and each fits into the memory of a GPU beside others. The
+// zero value packs no jobs.
 type packing struct {
 	report model.Duration
-	needs  int64 // MiB of each GPU
+	needs  int64 // MiB of each GPU that a job takes
 }
 
-// The memory of a GPU of which the cluster does not tell it, and how many jobs fit into
-// it: a trace does not say either, and a table of pairs tells how fast these are, not how
-// large. More than a GPU's gangs in their turns are not packed anyway.
+// The memory of a GPU where the cluster does not name it, and how many jobs fit into it. A
+// trace does not tell how large jobs are, and a table of pairs tells only how fast they are.
+// A policy packs fewer jobs than that anyway.
 const (
 	gpuMemoryMB = 16_384
 	jobsInGPU   = 16
 )
 
-// packs lets jobs be packed where a policy does that and the table of speeds says what
-// comes of it. Without such a table they would be as fast as alone.
+// packs lets jobs be packed where a policy packs and the table of speeds has pairs. Without
+// pairs, packed jobs would be as fast as alone.
 func (p *plan) packs() {
 	if p.model == nil || p.model.Off&perf.OnPairs != 0 || !p.model.KnowsPairs() {
 		return
@@ -52,12 +52,12 @@ func (p *plan) packs() {
 	p.packing.needs = max(least/jobsInGPU, 1)
 }
 
-// windowReports are the reports of a job within the window in which gandiva watches it,
-// which wants one in each fifth.
+// windowReports is how many reports a job makes in the window in which gandiva watches it.
+// Gandiva wants one in each fifth of the window.
 const windowReports = 6
 
-// window is for how long the policy of a VC watches jobs that share GPUs; 0 where it packs
-// nobody.
+// window is for how long the policy of a VC watches jobs that share GPUs; 0 where it does not
+// pack jobs.
 func window(v *model.VCConfig) model.Duration {
 	of := func(key string) string {
 		i := slices.IndexFunc(v.Params, func(p model.Param) bool { return p.Key == key })

@@ -21,19 +21,19 @@ type Journal struct {
 	Replay func(ctx context.Context, after uint64, f func(model.Record) error) error
 }
 
-// PastCounts say what of a journal is repeated, and what is not.
+// PastCounts count what of a journal a replay repeats, and what it does not.
 type PastCounts struct {
 	Jobs int `json:"jobs"` // submitted in the journal
-	// Censored had not ended when the journal did: their work is what they had done by
-	// then. LeftOut had not run at all and declared no run time: nothing is known of
-	// their work, and they are not submitted.
+	// Censored had not ended when the journal did: their work is what they had done by then.
+	// LeftOut had not run at all and declared no run time. Their work is unknown, and they
+	// are not submitted.
 	Censored   int `json:"censored"`
 	LeftOut    int `json:"left_out"`
 	Stops      int `json:"stops"`       // by users, repeated at their times
-	NodeFaults int `json:"node_faults"` // nodes that went down or rebooted, likewise
-	LeafFaults int `json:"leaf_faults"` // devices that went bad, likewise
-	// NotRepeated is what else happened and does not happen again, by kind: faults of one
-	// start, which belong to a place where the task need not be now, and what jobs reported.
+	NodeFaults int `json:"node_faults"` // nodes that went down or rebooted, repeated at their times
+	LeafFaults int `json:"leaf_faults"` // devices that went bad, repeated at their times
+	// NotRepeated counts by kind what is not repeated: faults of a single start, since the
+	// task may now be on another node, and what jobs reported.
 	NotRepeated Tally `json:"not_repeated,omitempty"`
 }
 
@@ -51,9 +51,9 @@ const (
 // past is what a journal says about the work of its jobs.
 type past struct {
 	origin, end model.Time
-	config      *model.Config // the first
+	config      *model.Config // the first one of the journal
 	jobs        map[model.JobID]*pastJob
-	reboots     map[uint64][]cell.NodeName // by the event at which they are repeated
+	reboots     map[uint64][]cell.NodeName // by the sequence number of the event at which they are repeated
 	counts      PastCounts
 	digest      string
 }
@@ -62,28 +62,28 @@ type past struct {
 type pastJob struct {
 	tasks []pastTask
 	gpus  int32
-	// checkpoint says that work is kept over a preemption, so that what its attempts did
-	// adds up.
+	// checkpoint says that work survives a preemption, so the work of its attempts adds up.
 	checkpoint bool
-	open       bool           // it had not ended
-	declared   model.Duration // what it said about its run time
+	open       bool           // it had not ended when the journal did
+	declared   model.Duration // run time that the job declared; 0 is none
 	retry      int32          // attempts of the job so far, less one
-	// cut says that neither a task of its last attempt, nor its user, nor its time limit
-	// ended it: nothing would do so again. It succeeded or not.
+	// cut says that the job was ended by something that a replay does not repeat: not by a
+	// task of its last attempt, not by its user and not by its time limit. succeeded is
+	// whether it succeeded.
 	cut, succeeded bool
 }
 
-// pastTask is the work of one task, at full speed: of each run that it ended by
-// itself, and since the last of these. starts are all of its starts, but for those that
-// a node refused.
+// pastTask is the work of one task, in time at full speed. runs are those that the task ended
+// by itself. tail is its work since the last of these. starts are all of its starts but those
+// that a node refused.
 type pastTask struct {
 	runs   []pastRun
 	tail   model.Duration
 	starts []pastStart
 }
 
-// pastRun is a run that a task ended by itself, in one attempt of its job. refused is why
-// its start was, where that was the job's fault.
+// pastRun is a run that a task ended by itself. retry is the attempt of its job, from 0.
+// refused is the reason where the start was refused through the job's own fault, else "".
 type pastRun struct {
 	retry   int32
 	work    model.Duration
@@ -91,21 +91,22 @@ type pastRun struct {
 	refused string
 }
 
-// pastStart is how long a task took to start, how much it did where it did not end by
-// itself, and when it was told to end how long it took for that and how it ended: stopped is
-// nil where it was not told.
+// pastStart is one start of a task. delay is how long it took to start. did is the work done
+// where the task did not end by itself. stopped is how it ended after it was told to, nil
+// where it was not told. stopDelay is how long that took.
 type pastStart struct {
 	delay, did, stopDelay model.Duration
 	stopped               *model.Exit
 }
 
-// usual reports whether a task that runs ends so when it is told to, whenever that is.
+// usual reports whether a running task that is told to end would end like this at any time:
+// not by itself, and not before it had started.
 func (s *pastStart) usual() bool {
 	return s.stopped != nil && !s.stopped.Own && s.stopped.Cause != model.NeverStarted
 }
 
-// run is the n-th run that a task ended in an attempt of its job, the last one of that
-// attempt where there were fewer; nil where there was none.
+// run is the n-th run, from 0, that a task ended in one attempt of its job. Where there were
+// fewer it is the last of that attempt, and nil where there was none.
 func (t *pastTask) run(retry int32, n int) *pastRun {
 	var last *pastRun
 	for i := range t.runs {
@@ -132,7 +133,7 @@ func (j *pastJob) longest() model.Duration {
 	return most
 }
 
-// unknown reports whether nothing tells how much work a job would have been.
+// unknown reports whether nothing tells how much work a job is.
 func (j *pastJob) unknown() bool { return j.open && j.longest() == 0 && j.declared == 0 }
 
 // pastReader folds a journal into a past.
@@ -141,7 +142,7 @@ type pastReader struct {
 	crowd *crowd
 	open  map[model.JobID]*model.Job
 	live  map[model.AttemptID]*pastAttempt
-	up    map[cell.NodeName]model.Record // the last time that a node came up
+	up    map[cell.NodeName]model.Record // the last event with which a node came up
 	down  map[cell.NodeName]bool
 	hash  hash.Hash
 	last  model.Record
@@ -151,24 +152,24 @@ type pastReader struct {
 type pastAttempt struct {
 	job      *pastJob
 	tasks    []int32         // of the gang
-	nodes    []cell.NodeName // of each
-	paces    []*perf.Pace    // of those that run
+	nodes    []cell.NodeName // of each task
+	paces    []*perf.Pace    // of each task; nil while it does not run
 	startUp  model.Duration
 	speed    perf.Speed
 	retry    int32 // of the job
 	placed   model.Time
-	begun    []bool     // by task: its start is written down
+	begun    []bool     // of each task: its start is recorded
 	stopSent model.Time // 0 is never
-	stopped  model.Time // its clock right after that
-	// turns is the rotation that it follows, nil when it runs all the time; ran is how
-	// long it ran until since, when that began.
+	stopped  model.Time // the attempt's clock right after stopSent
+	// turns is the rotation that the attempt follows, nil while it runs all the time. ran is
+	// how long it had run at since, when it began to follow turns.
 	turns *model.Rotation
 	ran   model.Duration
 	since model.Time
 }
 
-// clock is how long an attempt ran, as an instant: paces go by it, since nobody works
-// while others have their turn.
+// clock is how long an attempt has run, as an instant. Paces go by this clock, since an
+// attempt does no work during the turns of others.
 func (a *pastAttempt) clock(id model.AttemptID, now model.Time) model.Time {
 	ran := model.Duration(now - a.since)
 	if a.turns != nil {
@@ -177,8 +178,8 @@ func (a *pastAttempt) clock(id model.AttemptID, now model.Time) model.Time {
 	return model.Time(a.ran + ran)
 }
 
-// readPast reads a journal once. The plan says what starts and places cost: the work
-// that a task did is the time that it ran, less start-up, times its speed.
+// readPast reads a journal once. A task's work is the time that it ran, less start-up, times
+// its speed; the plan says what start-up costs and how fast a placement is.
 func readPast(ctx context.Context, j *Journal, p *plan) (*past, error) {
 	r := &pastReader{past: &past{jobs: map[model.JobID]*pastJob{}, reboots: map[uint64][]cell.NodeName{}},
 		open: map[model.JobID]*model.Job{}, live: map[model.AttemptID]*pastAttempt{}, up: map[cell.NodeName]model.Record{},
@@ -234,7 +235,7 @@ func (r *pastReader) add(rec model.Record) error {
 	return nil
 }
 
-// job folds what happens to jobs.
+// job folds the events of jobs.
 func (r *pastReader) job(e model.Event) {
 	switch e := e.(type) {
 	case model.JobSubmitted:
@@ -271,7 +272,7 @@ func (r *pastReader) job(e model.Event) {
 	}
 }
 
-// missed counts what is not repeated and says nothing about work.
+// missed counts events that are not repeated and say nothing about work.
 func (r *pastReader) missed(e model.Event) {
 	switch e := e.(type) {
 	case model.TaskUnknown:
@@ -285,7 +286,7 @@ func (r *pastReader) missed(e model.Event) {
 	}
 }
 
-// jobEnded closes a job.
+// jobEnded notes how a job ended.
 func (r *pastReader) jobEnded(e model.JobEnded) {
 	delete(r.open, e.Job)
 	r.crowd.forget(e.Job)
@@ -296,13 +297,13 @@ func (r *pastReader) jobEnded(e model.JobEnded) {
 	ends := func(t pastTask) bool { return t.run(j.retry, 0) != nil }
 	if j.succeeded = e.Phase == model.Succeeded; !slices.ContainsFunc(j.tasks, ends) {
 		j.cut = true
-		if e.Cause != model.EndSucceeded { // which was a victim that did all its work within its grace
+		if e.Cause != model.EndSucceeded { // a succeeded one did all its work within the grace of a preemption
 			r.counts.NotRepeated.add(missedEnd)
 		}
 	}
 }
 
-// begun writes down the start of a task, once for each attempt.
+// begun records the start of a task, once for each attempt, and returns it.
 func (r *pastReader) begun(a *pastAttempt, i int, delay model.Duration) *pastStart {
 	t := &a.job.tasks[a.tasks[i]]
 	if !a.begun[i] {
@@ -312,8 +313,8 @@ func (r *pastReader) begun(a *pastAttempt, i int, delay model.Duration) *pastSta
 	return &t.starts[len(t.starts)-1]
 }
 
-// refused counts a start that a node refused. One that is the job's own fault is an end
-// like any other, and comes again.
+// refused counts a start that a node refused. A refusal through the job's own fault is an end
+// like any other, and is repeated.
 func (r *pastReader) refused(e model.TaskRefused) {
 	if !e.Job {
 		r.counts.NotRepeated.add(missedRefusal)
@@ -321,7 +322,7 @@ func (r *pastReader) refused(e model.TaskRefused) {
 	}
 	if a, i := r.at(e.Attempt, e.Task); i >= 0 && int(a.tasks[i]) < len(a.job.tasks) {
 		s := r.begun(a, i, model.Duration(r.last.Time-a.placed))
-		if a.stopSent > 0 { // which was sooner than the stop
+		if a.stopSent > 0 { // the refusal came before the stop did
 			s.stopDelay, s.stopped = model.Duration(r.last.Time-a.stopSent)+1, &model.Exit{Cause: model.NeverStarted}
 		}
 		t := &a.job.tasks[a.tasks[i]]
@@ -356,7 +357,7 @@ func (r *pastReader) placed(id model.AttemptID, p *cell.Placement) {
 	a.startUp = r.crowd.startUp(id, a.job.gpus)
 }
 
-// faster lets an attempt work at another speed from now on.
+// faster changes the speed of an attempt from now on.
 func (r *pastReader) faster(id model.AttemptID, speed perf.Speed) {
 	a := r.live[id]
 	if a == nil {
@@ -370,7 +371,7 @@ func (r *pastReader) faster(id model.AttemptID, speed perf.Speed) {
 	}
 }
 
-// rotated lets attempts that share GPUs take turns from now on.
+// rotated sets the turns of attempts that share GPUs from now on.
 func (r *pastReader) rotated(turns *model.Rotation) {
 	for _, turn := range turns.Turns {
 		for _, id := range turn {
@@ -386,7 +387,8 @@ func (r *pastReader) rotated(turns *model.Rotation) {
 	r.crowd.rotate(turns)
 }
 
-// at finds a task of a live attempt; i is below 0 where there is none.
+// at finds a task of a live attempt. i is its index in the attempt, and -1 where there is
+// none.
 func (r *pastReader) at(id model.AttemptID, task int32) (a *pastAttempt, i int) {
 	if a = r.live[id]; a == nil {
 		return nil, -1
@@ -402,8 +404,8 @@ func (r *pastReader) started(e model.TaskStarted) {
 	}
 }
 
-// startsUnseen lets a task start of which only the end is told: such a start came when the
-// attempt was being stopped.
+// startsUnseen records the start of a task of which the journal has only the end. That
+// happens to a task that starts while its attempt is being stopped.
 func (r *pastReader) startsUnseen(id model.AttemptID, a *pastAttempt, i int) {
 	delay, clock := model.Duration(0), a.clock(id, a.placed)
 	if a.stopSent > 0 {
@@ -424,7 +426,7 @@ func (r *pastReader) exited(e model.TaskExited) {
 		r.startsUnseen(e.Attempt, a, i)
 	}
 	if x.Cause.Accountable() || x.Cause == model.NeverStarted {
-		s := r.begun(a, i, model.Duration(r.last.Time-a.placed)+1) // where it never started: after it was stopped
+		s := r.begun(a, i, model.Duration(r.last.Time-a.placed)+1) // the microsecond more puts a task that never started after its stop
 		if a.stopSent > 0 {
 			s.stopDelay, s.stopped = model.Duration(r.last.Time-a.stopSent), &x
 		}
@@ -446,7 +448,7 @@ func (r *pastReader) exited(e model.TaskExited) {
 	r.runEnds(e.Attempt, a, i, &x)
 }
 
-// runEnds counts the work of a run that ends now; exit is that of a task which ended by
+// runEnds adds the work of a run that ends now. exit is nil where the task did not end by
 // itself.
 func (r *pastReader) runEnds(id model.AttemptID, a *pastAttempt, i int, exit *model.Exit) {
 	p := a.paces[i]
@@ -484,7 +486,8 @@ func (r *pastReader) health(e model.Event) {
 	}
 }
 
-// rebooted notes that a node was: when it came up at this instant, or else now.
+// rebooted notes the reboot of a node: at the event with which it came up at this instant, or
+// else at the present event.
 func (r *pastReader) rebooted(n cell.NodeName) {
 	up, known := r.up[n]
 	if !known || up.Time != r.last.Time {
@@ -497,7 +500,7 @@ func (r *pastReader) rebooted(n cell.NodeName) {
 	}
 }
 
-// medianService is the median GPU-seconds of a job.
+// medianService is the median over jobs of their GPU-seconds.
 func (p *past) medianService() (int64, error) {
 	var all []int64
 	for _, j := range p.jobs {
@@ -510,8 +513,8 @@ func (p *past) medianService() (int64, error) {
 	return max(all[len(all)/2], 1), nil
 }
 
-// horizon is when a replay is over at the latest: all jobs could have run one after the
-// other a hundred times by then.
+// horizon is when a replay ends at the latest. By then all jobs could have run one after the
+// other a hundred times.
 func (p *past) horizon() model.Time {
 	at := p.end
 	for _, j := range p.jobs {

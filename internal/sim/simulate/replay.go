@@ -17,11 +17,11 @@ import (
 	"github.com/combsched/comb/internal/sim/metrics"
 )
 
-// Replay lets what a journal tells happen again, on its own cluster: submissions,
-// stops by users, changes of the configuration and faults of nodes and devices at their
-// times. Each task works as long as it did then. A policy in the spec takes the place of
-// the virtual clusters' own: what would have happened here under it. Of the spec it reads
-// Policy ("" is the journal's own), VCPolicies, RestartCost, Noise, Spreads and Seed.
+// Replay repeats a journal on its own cluster: submissions, stops by users, changes of the
+// configuration and faults of nodes and devices happen at their recorded times. Each task
+// works as long as it did then. A policy in the spec replaces those of the virtual clusters:
+// the result is what would have happened under it. Of the spec it reads Policy ("" is the
+// journal's own), VCPolicies, RestartCost, Noise, Spreads and Seed.
 func Replay(ctx context.Context, spec Spec, j *Journal, o Options) (*Result, error) {
 	p, old, err := spec.readPast(ctx, j)
 	if err != nil {
@@ -30,7 +30,7 @@ func Replay(ctx context.Context, spec Spec, j *Journal, o Options) (*Result, err
 	return p.replay(ctx, &spec, j, old, o)
 }
 
-// readPast makes a plan of a journal.
+// readPast makes a plan for the replay of a journal.
 func (s *Spec) readPast(ctx context.Context, j *Journal) (*plan, *past, error) {
 	p := &plan{}
 	if err := s.effects(p).all(); err != nil {
@@ -43,7 +43,7 @@ func (s *Spec) readPast(ctx context.Context, j *Journal) (*plan, *past, error) {
 	return p, old, err
 }
 
-// replay reads a journal for the second time and lets it happen.
+// replay reads a journal for the second time and repeats it.
 func (p *plan) replay(ctx context.Context, spec *Spec, j *Journal, old *past, o Options) (*Result, error) {
 	p.config = p.policies(old.config)
 	ctx, cancel := context.WithCancel(ctx)
@@ -79,9 +79,9 @@ func ownPolicies(c *model.Config) string {
 	return strings.Join(slices.Compact(names), "+")
 }
 
-// overrides gives a function that puts the policies of the flags into a configuration.
-// What a flag does not say about a virtual cluster stays: its backfill, its least run
-// time and its budget of preemptions.
+// overrides returns a function that puts the policies of the flags into a configuration. What
+// a flag does not name stays as the virtual cluster has it: backfill, least run time, moves
+// for defragmentation and budget of preemptions.
 func (s *Spec) overrides(old *past) (func(*model.Config) *model.Config, error) {
 	if err := s.known(old.config); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func override(vc *model.VCConfig, text string, by model.VCConfig) {
 	}
 }
 
-// pastStory lets a journal happen again.
+// pastStory is the workload of a journal that is replayed.
 type pastStory struct {
 	*past
 	next     func() (model.Record, error, bool)
@@ -148,9 +148,9 @@ type pastStory struct {
 	began    bool
 	done     bool
 	todo     map[*model.Job]*again
-	byID     map[model.JobID]*again // by the id that they have now
-	then     map[model.JobID]*again // by the id that they had then
-	names    map[ownName]bool       // of jobs that have not ended
+	byID     map[model.JobID]*again // by the id in the replay
+	then     map[model.JobID]*again // by the id in the journal
+	names    map[ownName]bool       // taken by jobs that have not ended
 }
 
 // ownName is a user's name of a job.
@@ -159,7 +159,7 @@ type ownName struct {
 	name model.JobName
 }
 
-// again is a job that was submitted again and has not ended.
+// again is a job of the journal that was submitted again and has not ended.
 type again struct {
 	old   *pastJob
 	job   *model.Job
@@ -171,16 +171,16 @@ type again struct {
 
 func (a *again) name() ownName { return ownName{a.job.User, a.job.Name} }
 
-// againTask is how far a task is: how often it was started, and how many runs it ended by
-// itself in the present attempt of its job.
+// againTask is the progress of a task in the replay. starts counts its starts. ended counts
+// the runs that it ended by itself in the attempt retry of its job.
 type againTask struct {
 	starts, ended int
 	retry         int32
-	last          model.AttemptID // that it ended by itself: a stop makes the world tell that again
+	last          model.AttemptID // the last attempt that the task ended by itself, so that a repeated fact is not counted twice
 }
 
-// feed implements story: the next command of the journal. What else happens on the way
-// to it is planned at its time.
+// feed implements story: the next command of the journal. Events before it that came from no
+// command are scheduled for their times.
 func (s *pastStory) feed(r *runner) (model.Time, engine.Input, bool) {
 	for {
 		rec, err, ok := s.next()
@@ -200,7 +200,7 @@ func (s *pastStory) feed(r *runner) (model.Time, engine.Input, bool) {
 	}
 }
 
-// input makes a command of an event that came from one.
+// input turns an event that a command caused into that command.
 func (s *pastStory) input(r *runner, rec model.Record) (engine.Input, bool) {
 	switch e := rec.Event.(type) {
 	case model.Configured:
@@ -219,8 +219,8 @@ func (s *pastStory) input(r *runner, rec model.Record) (engine.Input, bool) {
 	return engine.Input{}, false
 }
 
-// submit submits a job again. Names are those of then, but where a job of its user and
-// that name still runs that had ended by then.
+// submit submits a job again, under its old name. It gets another name where a job of its
+// user and that name still runs, though it had ended by then in the journal.
 func (s *pastStory) submit(r *runner, old *pastJob, e *model.JobSubmitted) engine.Input {
 	a := &again{old: old, job: e.Job, was: e.ID, tasks: make([]againTask, len(old.tasks))}
 	for s.names[a.name()] {
@@ -256,8 +256,8 @@ func (s *pastStory) forget(a *again) {
 	delete(s.byID, a.id)
 }
 
-// happens plans what was no command: stops, which name a job that may have another id
-// now or may have ended, and faults.
+// happens schedules the other events: faults, and what users did to single jobs. These may
+// have another id now, or may have ended.
 func (s *pastStory) happens(r *runner, rec model.Record) {
 	w := r.world
 	at := func(f func()) { w.At(model.Duration(rec.Time-w.Now()), f) }
@@ -309,9 +309,8 @@ func (s *pastStory) happens(r *runner, rec model.Record) {
 }
 
 // work implements story. A task that ended by itself does as much work again, in the same
-// attempt of its job, and ends as it did; one that did not runs until it is stopped, as it
-// was then. One that had not ended, or that did not run then, works as long as is known of
-// its job, and so does one that nothing would end.
+// attempt of its job, and ends as it did. One that did not runs until it is stopped. Where
+// the end was not seen or is not repeated it works as long as is known of its job.
 func (s *pastStory) work(t *sim.Task) (model.Duration, int32) {
 	a := s.todo[t.Job]
 	task := &a.old.tasks[t.Start.Task]
@@ -333,13 +332,13 @@ func (s *pastStory) work(t *sim.Task) (model.Duration, int32) {
 		work -= t.Served
 	}
 	if n := a.tasks[t.Start.Task].starts; n < len(task.starts) && task.starts[n].did > 0 {
-		work = max(work, task.starts[n].did+1) // at that start it was not done after so much
+		work = max(work, task.starts[n].did+1) // in the journal it was not done after that much work
 	}
 	return max(work, 1), code
 }
 
-// run is how a task that starts ended by itself in the attempt of its job that this is, or
-// in the last one that there was; nil where it did not.
+// run is the recorded run that the starting task repeats: that of the same attempt of its
+// job, or of the last one there was. It is nil where the task did not end by itself.
 func (a *again) run(t *sim.Task) *pastRun {
 	now := &a.tasks[t.Start.Task]
 	if now.retry != t.Retry {
@@ -354,9 +353,9 @@ func (s *pastStory) facts(_ model.JobID, j *model.Job) metrics.Facts {
 	return metrics.Facts{Duration: a.old.longest(), TraceID: strconv.FormatInt(int64(a.was), 10), App: j.Hints.App, Model: j.Hints.Model}
 }
 
-// behaves implements story: a task starts, and ends when it is told to, as it did at that
-// start; where it was not told to end then, as at the last start at which it was. What
-// jobs reported is not repeated.
+// behaves implements story. A task takes as long to start, and to end once it is told to, as
+// it did at that start. Where it was not told to end then, the last earlier start counts at
+// which it was. What jobs reported is not repeated.
 func (s *pastStory) behaves(t *sim.Task, b *sim.Behavior) {
 	a := s.todo[t.Job]
 	starts := a.old.tasks[t.Start.Task].starts
@@ -379,7 +378,7 @@ func (s *pastStory) behaves(t *sim.Task, b *sim.Behavior) {
 	}
 	was := &starts[told]
 	b.StopDelay, b.Stopped = was.stopDelay, was.stopped
-	if was.stopped.Own { // it was done before the stop came to it
+	if was.stopped.Own { // it was done before the stop reached it
 		b.StopDelay, b.Stopped, b.OwnEnd = was.stopDelay+1, &model.Exit{Code: 143, Signal: 15}, true
 	}
 }
@@ -387,7 +386,7 @@ func (s *pastStory) behaves(t *sim.Task, b *sim.Behavior) {
 // gpus implements story.
 func (s *pastStory) gpus(t *sim.Task) int32 { return s.todo[t.Job].old.gpus }
 
-// fact implements story: it counts the runs that ended by themselves.
+// fact implements story: it counts the runs that tasks ended by themselves.
 func (s *pastStory) fact(f model.Fact) {
 	var id model.AttemptID
 	task := int32(-1)

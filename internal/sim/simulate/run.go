@@ -1,7 +1,7 @@
-// Package simulate replays a trace on a cluster: the engine and the core that run
-// live, with the simulated machine room of executor/sim for the world and the trace
-// for its users. It makes clusters, virtual clusters and jobs from what the command
-// line says, and runs them. It must not decide anything, and must not know policies.
+// Package simulate runs a trace, or the journal of a server, on a simulated cluster. The
+// engine and the core are those that run live. executor/sim stands for the machines, and the
+// trace for the users. The package makes clusters, virtual clusters and jobs from what the
+// command line says, and runs them. It must not decide anything, and must not know policies.
 package simulate
 
 import (
@@ -32,31 +32,31 @@ const GCPercent = 300
 // Options are the parts of a run that its Spec does not say.
 type Options struct {
 	Policies model.Policies
-	// Ended, when set, gets each job as it ends.
+	// Ended, when set, is called for each job as it ends.
 	Ended func(*metrics.Row)
-	// OnBatch, when set, sees all events.
+	// OnBatch, when set, is called with all events.
 	OnBatch func(engine.Batch)
-	// Journal keeps them; nil keeps none.
+	// Journal keeps the events; nil keeps none.
 	Journal engine.Journal
 }
 
-// Result is what came of a run.
+// Result is the outcome of a run.
 type Result struct {
 	*metrics.Result
 	Submitted int
-	// Refused are the jobs that the cluster can never run, Refusals the same by reason.
+	// Refused counts the jobs that the cluster can never run, Refusals the same by reason.
 	Refused  int
 	Refusals []Refusal
 	Records  uint64
-	// Timeless are the jobs whose run time the trace does not tell: they end as soon as
+	// Timeless counts the jobs whose run time the trace does not tell: they end as soon as
 	// they start.
 	Timeless int
 	Trace    TraceCounts
-	// KeptOff counts jobs by the types of GPUs on which they cannot run, and Ignored by what
-	// the trace says of them and a simulation does not look at.
+	// KeptOff counts jobs by the types of GPUs on which they cannot run. Ignored counts them
+	// by what the trace says of them and a simulation ignores.
 	KeptOff Tally
 	Ignored Tally
-	// Past says what of a journal was repeated; nil where none was.
+	// Past counts what of a journal was repeated; nil for a trace.
 	Past *PastCounts
 }
 
@@ -67,7 +67,7 @@ type Refusal struct {
 	First model.JobName `json:"first"`
 }
 
-// The reasons for refusals that are told apart are bounded; the last stands for the rest.
+// At most maxRefusals reasons are told apart; otherwise stands for all further ones.
 const (
 	maxRefusals = 20
 	otherwise   = "for other reasons"
@@ -97,36 +97,36 @@ type runner struct {
 	stop  context.CancelFunc
 	fold  *metrics.Fold
 	crowd *crowd
-	// task is about to start, and behaves so.
+	// task is the task that is about to start, behavior what is filled in for it.
 	task     sim.Task
 	behavior sim.Behavior
-	// changed are speeds that the figures were not told of yet.
+	// changed are speeds of which the metrics were not told yet.
 	changed []change
 	result  Result
 	err     error
 	tells   bool       // jobs tell their progress
-	end     model.Time // of the last batch
+	end     model.Time // time of the last batch
 }
 
-// story is what comes from outside in a run: inputs in order of time, and how much
-// work jobs have.
+// story is a workload: what comes from outside in a run. It gives the inputs in order of
+// time, and how much work jobs are.
 type story interface {
-	// feed gives the next input and its time; false ends it. The first one is the
-	// configuration, and is asked for before there is a world.
+	// feed returns the next input and its time, and false at the end. The first input is the
+	// configuration. It is asked for before r.world exists.
 	feed(*runner) (model.Time, engine.Input, bool)
-	// work is how long a task that starts will work at full speed, and its exit code;
+	// work is how long a starting task will work at full speed, and its exit code. A time of
 	// 0 is until it is told to end.
 	work(*sim.Task) (model.Duration, int32)
-	// behaves says what else a task that starts does, such as what it reports about
-	// itself, and how often. It is asked after work.
+	// behaves fills in what else a starting task does, such as what it reports and how often.
+	// It is called after work.
 	behaves(*sim.Task, *sim.Behavior)
 	// facts are what is known of a job that was just submitted.
 	facts(model.JobID, *model.Job) metrics.Facts
-	// gpus is the size of the gang of a task that starts.
+	// gpus is the number of GPUs of a starting task's job.
 	gpus(*sim.Task) int32
-	// fact sees what happened in the world before the loop does.
+	// fact is called with each fact of the world before the engine gets it.
 	fact(model.Fact)
-	// ended lets go of a job.
+	// ended drops a job.
 	ended(model.JobID)
 	// busy reports whether anything is to come.
 	busy() bool
@@ -154,10 +154,10 @@ func (p *plan) run(ctx context.Context, spec *Spec, t *Trace, o Options) (*Resul
 	return r, err
 }
 
-// stage is when a run begins, and when it is over at the latest.
+// stage is when a run begins, and when it ends at the latest.
 type stage struct{ begin, horizon model.Time }
 
-// play lets a story happen.
+// play runs a workload.
 func (p *plan) play(ctx context.Context, policy string, s story, at stage, o Options) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -195,8 +195,7 @@ func (p *plan) play(ctx context.Context, policy string, s story, at stage, o Opt
 	return &r.result, err
 }
 
-// nothing is the error of a run in which no job was accepted: its figures would mean
-// nothing.
+// nothing is the error of a run in which no job was accepted: it would have no metrics.
 func (r *Result) nothing() error {
 	if r.Refused == 0 {
 		return errors.New("there is no job to run")
@@ -217,7 +216,8 @@ func (f Refusal) String() string {
 	return fmt.Sprintf("%d %s, the first %q: %s", f.N, jobs, f.First, f.What)
 }
 
-// Next implements engine.Inputs: those of the world.
+// Next implements engine.Inputs: the inputs of the world, whose facts the workload sees
+// first.
 func (r *runner) Next(ctx context.Context, wake model.Time) (model.Time, []engine.Input, error) {
 	now, in, err := r.world.Next(ctx, wake)
 	for i := range in {
@@ -230,7 +230,7 @@ func (r *runner) Next(ctx context.Context, wake model.Time) (model.Time, []engin
 
 func (r *runner) feed() (model.Time, engine.Input, bool) { return r.story.feed(r) }
 
-// meta names who gives the commands of a run.
+// meta names the subject of the run's commands.
 func meta() model.Meta { return model.Meta{Subject: "simulation"} }
 
 // fail ends the run.
@@ -265,9 +265,9 @@ func (r *runner) accepted(j *model.Job, a engine.Reply) bool {
 	return false
 }
 
-// behave is how a task behaves: all of a gang do their work side by side.
+// behave says how a starting task behaves. All tasks of a gang work side by side.
 func (r *runner) behave(t sim.Task) sim.Behavior {
-	r.task, r.behavior = t, sim.Behavior{} // which stories read and fill in by pointers
+	r.task, r.behavior = t, sim.Behavior{} // stories read and fill in these by pointer
 	b := &r.behavior
 	b.RunFor, b.Code = r.story.work(&r.task)
 	if r.tells {
@@ -288,7 +288,7 @@ func (r *runner) behave(t sim.Task) sim.Behavior {
 	return *b
 }
 
-// tellAfter is when a job tells its progress, where a policy's profiler listens.
+// tellAfter is when a job reports its progress, where a policy's profiler measures run times.
 const tellAfter = 10 * model.Second
 
 // listens reports whether a VC's policy measures run times.
@@ -303,24 +303,24 @@ func listens(c *model.Config) bool {
 	return false
 }
 
-// faster lets an attempt work at another speed, in the world and in the figures.
+// faster changes the speed of an attempt, in the world and in the metrics.
 func (r *runner) faster(id model.AttemptID, speed perf.Speed) {
 	r.world.SetSpeed(id, speed)
 	r.changed = append(r.changed, change{id, speed})
 }
 
-// change is a speed that the figures are to learn of once they know the attempt.
+// change is a speed of which the metrics are told once they know the attempt.
 type change struct {
 	id    model.AttemptID
 	speed perf.Speed
 }
 
-// speedOf is the speed of a placement, for the figures.
+// speedOf is the speed of a placement, for the metrics.
 func (r *runner) speedOf(id model.AttemptID, j *model.Job, p *cell.Placement) int64 {
 	return int64(r.crowd.enter(id, j, p.Tasks))
 }
 
-// see folds a batch and lets go of jobs that have ended.
+// see folds a batch and drops jobs that have ended.
 func (r *runner) see(b engine.Batch) {
 	r.fold.Add(b.Records)
 	r.crowd.see(b.Records)

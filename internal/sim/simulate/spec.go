@@ -47,23 +47,23 @@ const (
 // onlyVC is the virtual cluster of a run without any.
 const onlyVC = "default"
 
-// plan is a spec that was read and found right.
+// plan is a Spec that was read and found valid.
 type plan struct {
 	config   *model.Config
 	nodeGPUs int32
 	one      bool        // all jobs go to onlyVC
 	plain    bool        // some nodes name no type of GPU
-	model    *perf.Model // nil is full speed for everybody
+	model    *perf.Model // nil runs every job at full speed
 	costs    perf.Costs
-	noise    func(i uint64) int64 // thousandths
+	noise    func(i uint64) int64 // estimate of job i, in thousandths of its run time; nil is no noise
 	faults   *faults
 	failures *failures
 	packing  packing
-	policies func(*model.Config) *model.Config // puts those of the flags into a journal's
+	policies func(*model.Config) *model.Config // puts the policies of the flags into a configuration of a journal
 }
 
-// read makes a plan; all that is wrong is said at once. open opens the trace for a
-// look at what it asks for, where something depends on that.
+// read makes a plan, and reports all problems at once. It reads the trace where something
+// depends on what the trace asks for.
 func (s *Spec) read(t *Trace) (*plan, error) {
 	p := &plan{}
 	if err := s.effects(p).all(); err != nil {
@@ -82,7 +82,7 @@ func (s *Spec) read(t *Trace) (*plan, error) {
 	return p, nil
 }
 
-// effects reads what needs neither the cluster nor the trace.
+// effects reads the flags that need neither the cluster nor the trace.
 func (s *Spec) effects(p *plan) mistakes {
 	var wrong mistakes
 	wrong.add("--placement", oneOf(s.Placement, "cells", "count"))
@@ -102,7 +102,7 @@ func (s *Spec) effects(p *plan) mistakes {
 	return wrong
 }
 
-// Files are those that a run reads because of its spec.
+// Files are the files that a Spec names.
 func (s *Spec) Files() []string {
 	var out []string
 	for _, name := range []string{s.Cluster, s.VCs, s.Throughputs, s.Spreads} {
@@ -111,7 +111,7 @@ func (s *Spec) Files() []string {
 		}
 	}
 	for _, policy := range append(slices.Sorted(maps.Values(s.VCPolicies)), s.Policy) {
-		vc, _ := ParsePolicy(policy) // what is wrong with it is told elsewhere
+		vc, _ := ParsePolicy(policy) // problems are reported elsewhere
 		for _, p := range vc.Params {
 			if file, named := strings.CutPrefix(p.Value, "@"); named {
 				out = append(out, file)
@@ -121,7 +121,7 @@ func (s *Spec) Files() []string {
 	return out
 }
 
-// oneOf checks a flag's word; the first is the default.
+// oneOf checks that a flag is one of some words; "" is the default.
 func oneOf(got string, words ...string) error {
 	if got == "" || slices.Contains(words, got) {
 		return nil
@@ -168,8 +168,8 @@ func isFile(name string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// readClusterFile takes cells, virtual clusters and their policies from a file; the
-// flag's policy is that of VCs that name none.
+// readClusterFile takes cells, virtual clusters and their policies from a file. VCs that name
+// no policy get that of the flag.
 func (s *Spec) readClusterFile(p *plan, t *Trace) error {
 	if err := s.contradictions().all(); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (s *Spec) readClusterFile(p *plan, t *Trace) error {
 	return s.setPolicies(p, t)
 }
 
-// shares says what each VC owns.
+// shares is what each VC owns.
 func (s *Spec) shares(p *plan, l *Layout, shapes []trace.Shape, t *Trace) ([]Share, error) {
 	perNode := func(sh trace.Shape) int32 {
 		if l.Count || l.CountQuota {
@@ -238,14 +238,14 @@ func (s *Spec) shares(p *plan, l *Layout, shapes []trace.Shape, t *Trace) ([]Sha
 	return shares, err
 }
 
-// NoVC is the error of a policy for virtual clusters that are not there: a mistake in the flags,
-// which shows late.
+// NoVC is the error of a policy for a virtual cluster that does not exist. It is a mistake in
+// the flags that shows late.
 type NoVC struct{ text string }
 
 // Error implements error.
 func (n *NoVC) Error() string { return n.text }
 
-// known checks that each virtual cluster that is given a policy is there.
+// known checks that each virtual cluster that is given a policy exists.
 func (s *Spec) known(c *model.Config) error {
 	var wrong problems
 	for _, name := range slices.Sorted(maps.Keys(s.VCPolicies)) {
@@ -337,7 +337,7 @@ func number(what, text string, most int64) (int64, error) {
 	return n, nil
 }
 
-// problems gathers what is wrong.
+// problems collects errors.
 type problems []string
 
 func (p *problems) add(err error) {
@@ -353,8 +353,8 @@ func (p problems) all() error {
 	return fmt.Errorf("%s", strings.Join(p, "\n"))
 }
 
-// newCrowd is an empty cluster. Without a model everybody has full speed and nothing
-// is kept.
+// newCrowd is an empty cluster. Without a model every gang has full speed and nothing is
+// kept.
 func newCrowd(p *plan, changed func(model.AttemptID, perf.Speed)) *crowd {
 	return &crowd{model: p.model, costs: p.costs, rooms: map[cell.NodeName]*room{}, live: map[model.AttemptID]*lodger{},
 		family: map[model.JobID][]*lodger{}, last: map[gangKey][]*room{}, gangs: map[model.JobID]int32{}, changed: changed}

@@ -11,27 +11,27 @@ import (
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
-// traceStory is a trace: jobs that are submitted one after the other.
+// traceStory is the workload of a trace: its jobs, submitted one after the other.
 type traceStory struct {
 	make  jobs
-	load  float64                          // 0 is 1
-	next  func() (*trace.Job, error, bool) // valid until the next one
+	load  float64                          // how many times as fast the jobs arrive; 0 is 1
+	next  func() (*trace.Job, error, bool) // the job is valid until the next call
 	last  model.Time
-	fresh map[*model.Job]*made // that were handed over and have no number yet
-	todo  []*made              // jobs by their number, from 1; nil is none, or one that has ended
-	open  int                  // how many of both there are
+	fresh map[*model.Job]*made // submitted jobs that have no id yet
+	todo  []*made              // jobs by id; nil where there is none, or it has ended
+	open  int                  // number of jobs in fresh and todo
 	began bool
 	done  bool // the trace has no more jobs
 }
 
-// work is what the world knows of a job and the core does not.
+// work is what the simulated world knows of a job and the core does not.
 type work struct {
 	duration model.Duration
 	gpus     int32
 	id       string
 	interval model.Duration // between two reports
-	loss     *trace.Curve   // nil where it reports none
-	code     int32          // with which it exits
+	loss     *trace.Curve   // nil where the job reports no loss
+	code     int32          // exit code
 }
 
 // feed implements story: the configuration, then one job after the other.
@@ -61,7 +61,7 @@ func (s *traceStory) feed(r *runner) (model.Time, engine.Input, bool) {
 	}
 }
 
-// at is when a job of the trace is submitted.
+// at is the instant at which a job of the trace is submitted.
 func (s *traceStory) at(submit model.Time) model.Time {
 	if s.load != 0 {
 		return Origin + model.Time(math.Round(float64(submit)/s.load))
@@ -86,8 +86,8 @@ func (s *traceStory) submit(r *runner, t *trace.Job, m *made) engine.Input {
 	}}
 }
 
-// of returns a job that was accepted and has not ended. It may start before the answer
-// comes that it was.
+// of returns a submitted job by its id. A job may start before the answer comes that it was
+// accepted.
 func (s *traceStory) of(id model.JobID, j *model.Job) *made {
 	for int(id) >= len(s.todo) {
 		s.todo = append(s.todo, nil)
@@ -99,7 +99,7 @@ func (s *traceStory) of(id model.JobID, j *model.Job) *made {
 	return s.todo[id]
 }
 
-// work implements story: what of the job's run time is left.
+// work implements story: the rest of the job's run time.
 func (s *traceStory) work(t *sim.Task) (model.Duration, int32) {
 	if t.Job.Gangs[t.Attempt.Gang].Extra {
 		return 0, 0 // the members above the minimum help as long as it runs
@@ -108,8 +108,8 @@ func (s *traceStory) work(t *sim.Task) (model.Duration, int32) {
 	return max(w.duration-t.Served, 1), w.code
 }
 
-// work is what the world knows of a job of a trace: one that fails does so before it is
-// done, if it has not been drawn to fail later.
+// work reads a job's work from the trace. A job that is drawn to fail before it is done gets
+// that shorter time, and exit code 1.
 func (p *plan) work(t *trace.Job) work {
 	w := work{duration: t.Duration, gpus: t.GPUs, id: t.ID, interval: t.Interval, loss: t.Loss}
 	if d := p.failures.of(t.ID); d > 0 && d < t.Duration {
@@ -118,7 +118,8 @@ func (p *plan) work(t *trace.Job) work {
 	return w
 }
 
-// behaves implements story: about a hundred reports where the trace does not say how often.
+// behaves implements story. Where the trace names no interval a job reports its loss about a
+// hundred times.
 func (s *traceStory) behaves(t *sim.Task, b *sim.Behavior) {
 	w := &s.of(t.Attempt.Job, t.Job).work
 	if t.Start.Task != 0 {
@@ -148,7 +149,7 @@ func (s *traceStory) fact(model.Fact) {}
 
 // ended implements story.
 func (s *traceStory) ended(id model.JobID) {
-	s.todo[id] = nil // it was asked for when it was submitted
+	s.todo[id] = nil // the slot exists: the job's facts were asked for at its submission
 	s.open--
 }
 

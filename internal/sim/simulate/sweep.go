@@ -39,22 +39,20 @@ const maxCells = 10_000
 type Cell struct {
 	Dir  string `json:"dir"` // inside the sweep's folder
 	Spec Spec   `json:"spec"`
-	// Summary is what came of it; Err why nothing did. Kept tells that a former run
-	// had made it.
+	// Summary is the outcome; Err why there is none. Kept says that a former run made it.
 	Summary *metrics.Summary `json:"summary,omitempty"`
 	Kept    bool             `json:"kept,omitempty"`
 	Err     error            `json:"-"`
 }
 
-// sweepKeys are the keys of a sweep file that say what a flag of comb sim run does, and
-// whose mistakes are told there.
+// sweepKeys are the keys of a sweep file by the flags of comb sim run to which they belong.
+// Mistakes in a flag are reported at its key.
 var sweepKeys = map[string]string{"--cluster": "cluster", "--vcs": "vcs", "--racks": "racks", "--placement": "placement", "--quota": "quota",
 	"--shape": "shape", "--restart-cost": "restartCost", "--noise": "noise", "--faults": "faults", "--failures": "failures",
 	"--spreads": "spreads", "--throughputs": "throughputs", "--gpu": "gpu", "--without": "without"}
 
-// ParseSweep reads a sweep file (docs/simulate.md) and finds all that is wrong with it
-// and can be known before the trace is read. Files that it names are looked for beside
-// it.
+// ParseSweep reads a sweep file (docs/simulate.md). It reports all problems that can be known
+// before the trace is read. Files that it names are relative to its folder.
 func ParseSweep(file string, src []byte, policies model.Policies) (*Sweep, document.Problems) {
 	root, ps := document.Parse(file, src, document.DefaultLimits())
 	if len(ps) > 0 {
@@ -87,7 +85,7 @@ func ParseSweep(file string, src []byte, policies model.Policies) (*Sweep, docum
 	return s, r.Problems()
 }
 
-// lists reads what the runs of a sweep differ in.
+// lists reads the lists of a sweep: policies, loads and seeds.
 func (s *Sweep) lists(r *document.Reader, m *document.MapReader, policies model.Policies) {
 	once := func(n *document.Node, seen bool) bool {
 		if seen {
@@ -100,7 +98,7 @@ func (s *Sweep) lists(r *document.Reader, m *document.MapReader, policies model.
 		if n.Kind == document.Null || n.Kind == document.Scalar && n.Text == "" {
 			r.Problem(n, "name a policy here, such as fifo")
 		} else if p == "" {
-			continue // what it is instead is told
+			continue // the type of the value is reported elsewhere
 		} else if err := checkPolicy(p, policies); err != nil {
 			r.Problem(n, "%s", err)
 		} else if once(n, slices.Contains(s.Policies, p)) {
@@ -136,7 +134,7 @@ func (s *Sweep) lists(r *document.Reader, m *document.MapReader, policies model.
 	}
 }
 
-// check tells what is wrong with all cells of a sweep where the file says it.
+// check reports what is wrong with all cells of a sweep, at the place in the file.
 func (s *Sweep) check(r *document.Reader, m *document.MapReader, policies model.Policies) {
 	if m.Has("trace") && s.Trace != "" && !isFile(s.Trace) {
 		r.Problem(m.Node("trace"), "there is no file %s", document.Quote(s.Trace))
@@ -146,7 +144,7 @@ func (s *Sweep) check(r *document.Reader, m *document.MapReader, policies model.
 		flag, _, _ := strings.Cut(wrong[i].flag, " ")
 		n := m.Node(sweepKeys[flag])
 		if n == nil || n.Kind != document.Scalar {
-			continue // it is told that it is missing, or is no text
+			continue // it is reported as missing, or as no text
 		}
 		var places document.Problems
 		if errors.As(wrong[i].err, &places) {
@@ -157,8 +155,8 @@ func (s *Sweep) check(r *document.Reader, m *document.MapReader, policies model.
 	}
 }
 
-// Cells lists the runs in order: by policy, load, seed. A folder is named after them,
-// so a sweep that is extended keeps what it has.
+// Cells lists the runs in order of policy, load and seed. Folders are named after these, so a
+// sweep that is extended keeps the runs that it has.
 func (s *Sweep) Cells() []Cell {
 	var out []Cell
 	for _, p := range s.Policies {
@@ -174,8 +172,8 @@ func (s *Sweep) Cells() []Cell {
 	return out
 }
 
-// plainName makes a file name of a policy; what is long or has other signs ends with
-// a number that tells it from others.
+// plainName makes a file name of a policy. Where the policy is long or has other characters a
+// hash at the end makes the name unique.
 func plainName(text string) string {
 	plain := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("=,.-_", r) {
@@ -198,10 +196,9 @@ type SweepOptions struct {
 	Done func(*Cell)
 }
 
-// Run runs the cells that are not finished yet: those in whose folder a manifest says
-// the same. What comes of a cell does not depend on how many run side by side. It
-// returns all cells, also when the context is done: those without a summary and
-// without an error were not run.
+// Run runs the cells that are not finished: those whose folder has no equal manifest. The
+// outcome of a cell does not depend on how many run side by side. Run returns all cells, also
+// when the context is done. Cells that were not run have neither a summary nor an error.
 func (s *Sweep) Run(ctx context.Context, o SweepOptions) ([]Cell, error) {
 	t := &Trace{Path: s.Trace, Options: s.Options}
 	t.Options.GPU = s.Base.GPU
@@ -214,7 +211,7 @@ func (s *Sweep) Run(ctx context.Context, o SweepOptions) ([]Cell, error) {
 	if err := t.Keep(); err != nil {
 		return nil, err
 	}
-	// What a former sweep came to does not stand for this one before it is over.
+	// The table of a former sweep must not be mistaken for that of this one.
 	if err := os.Remove(filepath.Join(o.Dir, tableFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -247,7 +244,7 @@ func (s *Sweep) Run(ctx context.Context, o SweepOptions) ([]Cell, error) {
 	return cells, ctx.Err()
 }
 
-// run makes one cell, or finds it made.
+// run runs a cell, or reads the results of a former run.
 func (c *Cell) run(ctx context.Context, t *Trace, o *SweepOptions) {
 	out := o.Folder
 	out.Dir = filepath.Join(o.Dir, c.Dir)
@@ -290,8 +287,8 @@ func (s *Sweep) Writes(dir string) []string {
 	return out
 }
 
-// WriteSweep writes a table over all cells as CSV: what does not change from run to
-// run, so equal sweeps have equal tables.
+// WriteSweep writes a table of all cells as CSV. It leaves out what differs from run to run,
+// so equal sweeps have equal tables.
 func WriteSweep(w io.Writer, cells []Cell) error {
 	out := csv.NewWriter(w)
 	err := out.Write([]string{"policy", "load", "seed", "jobs", "finished", "jct_avg_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "makespan_s",

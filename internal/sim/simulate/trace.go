@@ -12,9 +12,9 @@ import (
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
-// Trace is a trace that is read more than once: what the VCs own, and medians in the
-// parameters of policies, depend on all of it, and so does the order of its jobs where
-// the file is not in order. Sweeps keep it in memory.
+// Trace is a trace that can be read more than once. What the VCs own, medians in the
+// parameters of policies, and the order of jobs in an unsorted file depend on all of it.
+// Sweeps keep it in memory.
 type Trace struct {
 	Path    string
 	Options trace.Options
@@ -23,14 +23,14 @@ type Trace struct {
 	counts  TraceCounts
 }
 
-// TraceCounts are what of a trace did not become a job, and what was guessed.
+// TraceCounts count what of a trace did not become a job, and what was guessed.
 type TraceCounts struct {
 	Skipped []trace.Count `json:"skipped,omitempty"` // entries that are no GPU jobs
 	Bad     []trace.Count `json:"bad,omitempty"`     // rows passed over by Lenient
 	Mended  []trace.Count `json:"mended,omitempty"`
 }
 
-// count takes what a reader counted, when it came to its end.
+// count takes the counts of a reader that came to its end.
 func (t *Trace) count(r *trace.Reader) { t.counts = TraceCounts{r.Skipped(), r.Bad(), r.Odd()} }
 
 // Keep reads the whole trace into memory.
@@ -58,9 +58,8 @@ func (t *Trace) only(vc cell.VCName) *Trace {
 	return part
 }
 
-// jobs yields the jobs in order of their submission. The file is read again each time,
-// and before the first time where its order is not known yet. Whatever rows are bad is
-// one error at the end.
+// jobs yields the jobs in order of submission. The file is read again each time, and once
+// more at first, where its order is not known. All bad rows are one error at the end.
 func (t *Trace) jobs() iter.Seq2[trace.Job, error] {
 	return func(yield func(trace.Job, error) bool) {
 		if t.kept != nil {
@@ -87,7 +86,7 @@ func (t *Trace) jobs() iter.Seq2[trace.Job, error] {
 	}
 }
 
-// each yields the jobs in any order, which takes one reading at most.
+// each yields the jobs in any order, which reads the file at most once.
 func (t *Trace) each() iter.Seq2[trace.Job, error] {
 	return func(yield func(trace.Job, error) bool) {
 		for i := range t.kept {
@@ -109,7 +108,7 @@ func (t *Trace) each() iter.Seq2[trace.Job, error] {
 	}
 }
 
-// reading gives the same jobs one by one, until it is stopped.
+// reading returns the same jobs one by one, until stop is called.
 func (t *Trace) reading() (next func() (*trace.Job, error, bool), stop func()) {
 	if t.kept != nil {
 		at := -1
@@ -128,9 +127,8 @@ func (t *Trace) reading() (next func() (*trace.Job, error, bool), stop func()) {
 	}, stop
 }
 
-// readPolicy reads a policy, in which the limit "median" stands for the median GPU-time
-// of all jobs in GPU-seconds, and a history "@FILE" for the samples of a file. Without
-// a median it stays as it is.
+// readPolicy reads a policy. The limit "median" becomes the median of all jobs' GPU-seconds,
+// and a history "@FILE" the samples of that file. With a nil median "median" stays.
 func readPolicy(text string, median func() (int64, error)) (model.VCConfig, error) {
 	vc, err := ParsePolicy(text)
 	if err != nil {
@@ -165,7 +163,7 @@ func join(list []int64) string {
 	return strings.Join(words, "/")
 }
 
-// medianService is the median GPU-seconds of a job.
+// medianService is the median over jobs of their GPU-seconds.
 func (t *Trace) medianService() (int64, error) {
 	var all []int64
 	for j, err := range t.each() {

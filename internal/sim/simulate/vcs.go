@@ -45,9 +45,9 @@ func Demands(jobs iter.Seq2[trace.Job, error]) ([]Demand, error) {
 	return list, nil
 }
 
-// Divide gives each VC first the nodes of its largest gang, and then each node that
-// is left to the VC with the most GPU-seconds for each node that it has, ties by
-// name. It is an error when the largest gangs need more nodes than there are.
+// Divide first gives each VC the nodes of its largest gang. Each further node goes to the VC
+// with the most GPU-seconds per node so far, ties by name. It is an error when the largest
+// gangs need more nodes than there are.
 func Divide(demands []Demand, nodes, gpus int32) ([]Share, error) {
 	var shares []Share
 	need := int32(0)
@@ -71,12 +71,11 @@ func Divide(demands []Demand, nodes, gpus int32) ([]Share, error) {
 	return shares, nil
 }
 
-// perNode is GPU-seconds for each node, as a fraction that compares exactly enough:
-// in thousandths of a GPU-second.
+// perNode is GPU-seconds per node, in thousandths of a GPU-second.
 func perNode(seconds int64, nodes int32) int64 { return seconds * 1000 / int64(max(nodes, 1)) }
 
-// missingVCs is an error that names the virtual clusters of the trace's jobs that the
-// cluster lacks.
+// missingVCs is an error that names virtual clusters of the trace's jobs which the cluster
+// lacks; nil when it lacks none.
 func (p *plan) missingVCs(t *Trace) error {
 	demands, err := Demands(t.each())
 	if err != nil {

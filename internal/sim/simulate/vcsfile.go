@@ -11,7 +11,7 @@ import (
 	"github.com/combsched/comb/internal/spec/config"
 )
 
-// readClusterConfig reads a cluster file; policies may be nil.
+// readClusterConfig reads a cluster file; nil policies are not checked.
 func readClusterConfig(file string, policies model.Policies) (*model.Config, error) {
 	src, err := os.ReadFile(file)
 	if err != nil {
@@ -24,11 +24,10 @@ func readClusterConfig(file string, policies model.Policies) (*model.Config, err
 	return c.Config, nil
 }
 
-// vcsOf gives the cluster of a plan the virtual clusters of a cluster file: what each
-// owns there it owns here, in cells that have as many GPUs of the same type. What one
-// owns above the node is so many nodes where the cells above differ. leaves says that
-// numbers of GPUs are owned, whatever cells the file names. A virtual cluster without
-// a policy in the file gets the one given.
+// vcsOf gives the cluster of a plan the virtual clusters of a cluster file. Each owns cells
+// of the same size and type of GPU as in the file. Where the cells above the node differ it
+// owns as many nodes instead. leaves says that VCs own numbers of GPUs, whatever cells the
+// file names. A virtual cluster without a policy in the file gets the one given.
 func vcsOf(to *model.Config, file string, leaves bool, text string, given model.VCConfig) error {
 	from, err := readClusterConfig(file, nil)
 	if err != nil {
