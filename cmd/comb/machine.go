@@ -27,7 +27,7 @@ import (
 	"github.com/combsched/comb/internal/spec/config"
 )
 
-// readCluster looks at this machine and reads the cluster file, nil without one.
+// readCluster looks at this machine and reads the cluster file; nil without one.
 func (d *daemon) readCluster(ctx context.Context) (*config.Cluster, error) {
 	var err error
 	if !d.flags.kube.Used() {
@@ -52,20 +52,21 @@ func (d *daemon) readCluster(ctx context.Context) (*config.Cluster, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	if err := d.checkCluster(c.Config); err != nil && !store.Begun(d.flags.data) { // else it may be in force there
+	if err := d.checkCluster(c.Config); err != nil && !store.Begun(d.flags.data) { // a used directory may have it in force
 		return nil, fmt.Errorf("%s: %w", d.flags.cluster, err)
 	}
 	return c, nil
 }
 
-// policies say how cluster files are read.
+// policies are the policies that cluster files may name, and how GPUs are pretended.
 func (d *daemon) policies() config.Policies {
 	return config.Policies{Names: policy.Names(), New: policy.New, Named: true, Pretend: d.pretends}
 }
 
-// pretends reports whether GPUs of a file that does not say it are pretended: the server was
-// started so, or all GPUs in force are and this machine has none. Where its driver does not answer
-// it may have some. from says in words what makes them pretended, "" the server's flag.
+// pretends reports whether GPUs are pretended where a file does not say. They are if the
+// server was started so, or if all GPUs in force are and this machine has none. Where its
+// driver does not answer the machine may have some. from says why they are, and is "" for the
+// server's flag.
 func (d *daemon) pretends() (yes bool, from string) {
 	if d.flags.virtualGPUs > 0 {
 		return true, ""
@@ -84,7 +85,7 @@ func (d *daemon) pretends() (yes bool, from string) {
 	return true, "those in force are, and none is found on this machine"
 }
 
-// inForce is the present configuration; nil: there is none, or it is not known yet.
+// inForce is the present configuration; nil where there is none, or it is not known yet.
 func (d *daemon) inForce() (c *model.Config) {
 	if r := d.replica.Load(); r != nil {
 		_ = r.Read(context.Background(), 0, func(s *core.State) { c = s.Config() })
@@ -92,8 +93,8 @@ func (d *daemon) inForce() (c *model.Config) {
 	return c
 }
 
-// gpus are this machine's. Where none was found at the start its driver is asked anew: it may have
-// been away.
+// gpus are this machine's GPUs. Where none was found at the start the driver is asked again,
+// since it may have been away.
 func (d *daemon) gpus() ([]machine.GPU, error) {
 	if len(d.machine.GPUs) > 0 {
 		return d.machine.GPUs, nil
@@ -101,25 +102,25 @@ func (d *daemon) gpus() ([]machine.GPU, error) {
 	return machine.ListGPUs(context.Background(), "nvidia-smi")
 }
 
-// settled is the cluster file of the start as it is read now that the configuration in force is
-// known: that may say which of its GPUs are pretended.
+// settled reads the cluster file of the start again, now that the configuration in force is
+// known: that may decide which of its GPUs are pretended.
 func (d *daemon) settled(file *config.Cluster) (*config.Cluster, error) {
 	if file == nil {
 		return nil, nil
 	}
-	c, _, problems := config.Parse(d.flags.cluster, d.source, d.policies()) // its warnings are told already
+	c, _, problems := config.Parse(d.flags.cluster, d.source, d.policies()) // its warnings were reported already
 	if len(problems) > 0 {
 		return nil, problems
 	}
 	return c, nil
 }
 
-// checkCluster refuses a cluster that has more than this machine, on which all
-// its nodes run, and policies that need what its executor cannot do.
+// checkCluster refuses a cluster that needs more than this machine has, on which all its
+// nodes run. It also refuses policies that need what the executor cannot do.
 func (d *daemon) checkCluster(c *model.Config) error {
-	if d.executor != nil { // else it is looked at again when there is one
+	if d.executor != nil { // else it is checked again when there is an executor
 		if d.pods != nil {
-			kube.Known(d.pods) // nodes say what pods can do; that the API server is away is told below
+			kube.Known(d.pods) // nodes tell what pods can do; an API server that is away is reported below
 		}
 		if err := engine.CheckAbilities(c, policy.New, d.executor); err != nil {
 			return err
@@ -130,7 +131,7 @@ func (d *daemon) checkCluster(c *model.Config) error {
 	}
 	if d.flags.kube.Used() {
 		if d.pods == nil {
-			return nil // it is looked at again when its nodes are known
+			return nil // it is checked again when its nodes are known
 		}
 		return d.checkNodes(c)
 	}
@@ -162,7 +163,7 @@ func (d *daemon) checkCluster(c *model.Config) error {
 	if d.flags.virtualGPUs > 0 {
 		have.GPU, have.Pretended = int64(max(d.flags.virtualGPUs, len(gpus))), true
 	} else if have.GPU == 0 {
-		have.GPU = config.Unlimited // those of other makers are not counted
+		have.GPU = config.Unlimited // devices of other makers are not counted
 	}
 	if err := config.CheckMachine(c, have); err != nil {
 		return fmt.Errorf("%w; or start the server with --overcommit", err)
@@ -170,15 +171,15 @@ func (d *daemon) checkCluster(c *model.Config) error {
 	return nil
 }
 
-// fits refuses a configuration that asks for what cannot be done here; file is nil where it is of
-// none. Of one that is in force already the log tells: what has changed since it came, such as what
-// nodes have, must not keep a server from its jobs.
+// fits refuses a configuration that needs what cannot be done here. file is nil where the
+// configuration comes from no file. If it is in force already, problems are only logged: a
+// change since then, such as in what nodes have, must not keep a server from its jobs.
 func (d *daemon) fits(c *model.Config, file *config.Cluster, inForce bool) (err error) {
 	if file != nil {
 		if err = d.checkCluster(c); err != nil {
 			err = fmt.Errorf("%s: %w", d.flags.cluster, err)
 		}
-	} else if d.pods == nil || kube.Known(d.pods) { // nodes say what pods can do
+	} else if d.pods == nil || kube.Known(d.pods) { // nodes tell what pods can do
 		err = engine.CheckAbilities(c, policy.New, d.executor)
 	}
 	if err == nil || !inForce {
@@ -201,9 +202,9 @@ func sameConfig(c, present *model.Config) bool {
 	return err == nil && otherErr == nil && one == other
 }
 
-// ownConfig is the configuration without a file: this machine is one node, and
-// all of it belongs to one virtual cluster. Its leaves are its GPUs, each with an
-// equal part of its cores and memory; without GPUs they are its cores.
+// ownConfig is the configuration without a file. This machine is one node, and all of it
+// belongs to one virtual cluster. Its leaves are its GPUs, each with an equal part of its
+// cores and memory. Without GPUs they are its cores.
 func (d *daemon) ownConfig() *model.Config {
 	m := &d.machine
 	sku := cell.SKU{Name: "CPU", Device: cell.CPU}
@@ -220,7 +221,7 @@ func (d *daemon) ownConfig() *model.Config {
 	return config.Single(m.Host, sku, leaves)
 }
 
-// skuName makes a name of what the driver calls the device.
+// skuName makes a name of the driver's name of a device.
 func skuName(device string) cell.TypeName {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -234,8 +235,8 @@ func skuName(device string) cell.TypeName {
 	return cell.TypeName(name[:min(len(name), 60)])
 }
 
-// checkNodes refuses new nodes and namespaces that the Kubernetes cluster lacks; of those that were
-// there it warns.
+// checkNodes refuses new nodes and namespaces that the Kubernetes cluster lacks. It warns of
+// lacking ones that were in force before.
 func (d *daemon) checkNodes(c *model.Config) error {
 	var had []cell.NodeName
 	var hadSpaces map[string]cell.VCName
@@ -263,8 +264,8 @@ func (d *daemon) checkNodes(c *model.Config) error {
 	return errors.Join(err, without, kube.CheckClaims(d.pods, c.Cluster.SKUs))
 }
 
-// namespaceOf is the namespace of a virtual cluster's pods in the present configuration, "" the
-// server's own; known is that there is one.
+// namespaceOf is the namespace of a virtual cluster's pods in the present configuration; ""
+// is the server's own. known is whether there is a configuration.
 func (d *daemon) namespaceOf(vc cell.VCName) (space string, known bool) {
 	r := d.replica.Load()
 	if r == nil {
@@ -278,8 +279,8 @@ func (d *daemon) namespaceOf(vc cell.VCName) (space string, known bool) {
 	return space, known && err == nil
 }
 
-// infinibandOf reports whether tasks of a virtual cluster may have devices of networks with RDMA,
-// in the present configuration; known is that there is one.
+// infinibandOf reports whether tasks of a virtual cluster may have RDMA network devices in
+// the present configuration. known is whether there is one.
 func (d *daemon) infinibandOf(vc cell.VCName) (may, known bool) {
 	r := d.replica.Load()
 	if r == nil {
@@ -293,7 +294,7 @@ func (d *daemon) infinibandOf(vc cell.VCName) (may, known bool) {
 	return may, known && err == nil
 }
 
-// leaves are those of the present configuration.
+// leaves are the leaves of the present configuration.
 func (d *daemon) leaves() (list []machine.Leaf) {
 	r := d.replica.Load()
 	if r == nil { // nothing is configured yet
@@ -334,7 +335,7 @@ func (d *daemon) leavesOf(node cell.NodeName) (list []kube.Leaf) {
 	return list
 }
 
-// openKube makes the executor of a Kubernetes cluster, and answers its pods.
+// openKube makes the executor of a Kubernetes cluster, and the server that its pods talk to.
 func (d *daemon) openKube(ctx context.Context) error {
 	way, listener, err := d.flags.kube.Line(ctx, d.kube, d.flags.data, d.flags.uploadLimit.Bytes())
 	if err != nil {
@@ -363,7 +364,7 @@ func (d *daemon) openKube(ctx context.Context) error {
 	return err
 }
 
-// skusOf are those of the present configuration.
+// skusOf are the SKUs of the present configuration.
 func skusOf(s *core.State) []cell.SKU {
 	if c := s.Config(); c != nil {
 		return c.Cluster.SKUs
@@ -371,7 +372,7 @@ func skusOf(s *core.State) []cell.SKU {
 	return nil
 }
 
-// check says what is wrong with the flags alone.
+// check reports what is wrong with the flags alone.
 func (s *serveFlags) check(c *cobra.Command) error {
 	if (s.tlsCert == "") != (s.tlsKey == "") || s.tlsCert != "" && s.insecure {
 		return cli.Usage(c, "--tls-cert and --tls-key are given both or not at all, and not with --insecure-listen-without-tls")

@@ -1,6 +1,6 @@
-// Command comb is the one binary of Comb: the server, the command line that
-// speaks to it, and the supervisor of tasks. It is the only place that wires the
-// parts together; it must not hold logic of theirs.
+// Command comb is the one binary of Comb: the server, the command line that talks to it, and
+// the supervisor of tasks. It is the only place that wires the parts together. It must not
+// hold their logic.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	os.Exit(run())
 }
 
-// run is main with the exit code as its value.
+// run is main; it returns the exit code.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -37,7 +37,7 @@ func run() int {
 	return a.Exit(cli.NamedFlag(c, err))
 }
 
-// root makes the tree of commands. Nouns first, then verbs.
+// tree makes the tree of commands. Nouns first, then verbs.
 func tree(a *cli.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "comb",

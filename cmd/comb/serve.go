@@ -48,7 +48,7 @@ const (
 	defaultAddr  = "127.0.0.1:8420"
 )
 
-// serveFlags are what comb serve was asked.
+// serveFlags are the flags of comb serve.
 type serveFlags struct {
 	data         string
 	listen       string
@@ -106,7 +106,7 @@ the start warns, and says how it is applied all the same.`,
 	f.StringVar(&s.cluster, "cluster", "", "cluster file to apply at the start, unless it was in force already and an apply has replaced it")
 	f.IntVar(&s.virtualGPUs, "virtual-gpus", 0, "pretend so many GPUs, for machines without; on a data directory that has no cluster file's configuration it changes their number")
 	f.StringVar(&s.dev, "dev", "/dev", "folder of the machine's device files")
-	_ = f.MarkHidden("dev") // of tests
+	_ = f.MarkHidden("dev") // used by tests
 	f.BoolVar(&s.overcommit, "overcommit", false, "allow a cluster file with more than this machine has")
 	f.BoolVar(&s.refuseImages, "refuse-images", false,
 		"refuse jobs with a container image, instead of ignoring the image with a warning")
@@ -148,8 +148,8 @@ type daemon struct {
 	flags serveFlags
 	log   *slog.Logger
 
-	cert     *server.Certificate // nil: without TLS
-	provider *oidc.Provider      // nil: passwords alone
+	cert     *server.Certificate // nil without TLS
+	provider *oidc.Provider      // nil when users sign in by password only
 	store    *store.Store
 	people   *people.Directory
 	uploads  *upload.Depot
@@ -160,14 +160,14 @@ type daemon struct {
 	metrics  *telemetry.Metrics
 	keeper   *upkeep.Keeper
 	machine  local.Machine
-	kube     *api.Client                    // nil: tasks run on this machine
-	pods     *kube.Executor                 // likewise
-	replica  atomic.Pointer[engine.Replica] // for what runs beside the start; nil until there is one
+	kube     *api.Client                    // nil when tasks run on this machine
+	pods     *kube.Executor                 // nil when tasks run on this machine
+	replica  atomic.Pointer[engine.Replica] // for goroutines that run during the start; nil until there is one
 	source   []byte                         // of the cluster file
 }
 
-// run opens everything, serves until ctx is done, and closes everything in the
-// opposite order. Tasks are left alone.
+// run opens everything, serves until ctx is done, and closes everything in the opposite
+// order. Tasks go on.
 func (d *daemon) run(ctx context.Context) error {
 	file, err := d.readCluster(ctx)
 	if err != nil {
@@ -238,7 +238,7 @@ func (d *daemon) run(ctx context.Context) error {
 	return errors.Join(err, <-ended)
 }
 
-// findRuntime finds what runs tasks.
+// findRuntime finds the runtime of tasks.
 func (d *daemon) findRuntime(ctx context.Context) (err error) {
 	if d.flags.kube.Used() {
 		if d.runtime.Images = jobspec.ImagesNeeded; d.flags.kube.Image != "" {
@@ -264,7 +264,7 @@ func (d *daemon) openEngine(ctx context.Context) error {
 		return fmt.Errorf("find this program's own file: %w", err)
 	}
 	d.live = engine.NewLive(cli.WallTime)
-	if d.people, err = people.Open(ctx, d.store, cli.WallTime); err != nil { // before anything starts
+	if d.people, err = people.Open(ctx, d.store, cli.WallTime); err != nil { // before any task starts
 		return err
 	}
 	d.people.Platform = local.Platform()
@@ -289,7 +289,7 @@ func (d *daemon) openEngine(ctx context.Context) error {
 	return nil
 }
 
-// configured has what is known of the nodes that a new cluster file names told at once.
+// configured makes the executor look at the nodes of a new cluster file at once.
 func (d *daemon) configured() {
 	switch e := d.executor.(type) {
 	case *kube.Executor:
@@ -299,15 +299,16 @@ func (d *daemon) configured() {
 	}
 }
 
-// secrets gives those of a job to what runs it.
+// secrets returns a function that reads a job's secrets for the executor.
 func (d *daemon) secrets(ctx context.Context) func(model.JobID) (map[string]string, error) {
 	return func(id model.JobID) (map[string]string, error) {
 		return d.store.Secrets(context.WithoutCancel(ctx), id)
 	}
 }
 
-// identities gives the numbers of users now to what runs jobs of journals that have none. Where
-// there is no account at all, all jobs are of the holder of the data directory's token.
+// identities returns a function that gives jobs in old journals, which name no number, the
+// present number of their user. Where there are no accounts, all jobs belong to the holder of
+// the data directory's token.
 func identities(d *people.Directory) func(model.Subject) (executor.Identity, error) {
 	return func(user model.Subject) (executor.Identity, error) {
 		ids, err := d.TaskIDs(string(user))
@@ -336,7 +337,7 @@ func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 	return err
 }
 
-// measured is the store as the journal of an engine whose writes are timed.
+// measured is the store as the engine's journal, with its writes timed.
 type measured struct {
 	*store.Store
 	timed *telemetry.Timed
@@ -347,8 +348,8 @@ func (m measured) Append(ctx context.Context, b engine.Batch) error {
 	return m.timed.Append(func() error { return m.Store.Append(ctx, b) })
 }
 
-// usedUploads are those of jobs that have not ended. Others are beside the files of jobs that have
-// started.
+// usedUploads are the uploads of jobs that have not ended. Those of jobs that have started
+// are also linked beside these jobs' files.
 func (d *daemon) usedUploads(ctx context.Context) (used map[string]bool, err error) {
 	used = map[string]bool{}
 	err = d.engine.Replica().Read(ctx, 0, func(s *core.State) {
@@ -377,8 +378,8 @@ func (d *daemon) storage(vc cell.VCName, name string) (found model.Storage, ok b
 	return found, ok && err == nil
 }
 
-// checkUnknown refuses a journal that does not know what has run here: it was cut off, or is an
-// older copy. Nothing has been started or ended yet.
+// checkUnknown refuses a journal that lacks attempts that ran here: it was cut off, or is an
+// older copy. At that time nothing was started or ended yet.
 func (d *daemon) checkUnknown(ctx context.Context) error {
 	var seen executor.Seen
 	var err error
@@ -398,8 +399,8 @@ func (d *daemon) checkUnknown(ctx context.Context) error {
 	return &store.Refused{Dir: d.flags.data, Problem: admin.FoundHere(names), Advice: store.RepairAdvice(d.flags.data)}
 }
 
-// configure brings the configuration to what the operator asked for, and returns
-// what is in force, in words.
+// configure brings the configuration to what the operator asked for, and says in words what
+// is in force.
 func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, error) {
 	var present *model.Config
 	if err := d.engine.Replica().Read(ctx, 0, func(s *core.State) { present = s.Config() }); err != nil {
@@ -461,7 +462,7 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 	return text, nil
 }
 
-// keep goes on with the configuration in force, and says in words which one that is.
+// keep leaves the configuration in force, and says in words which one it is.
 func (d *daemon) keep(ctx context.Context, present *model.Config) (string, error) {
 	if err := d.fits(present, nil, true); err != nil {
 		return "", err
@@ -474,13 +475,13 @@ func (d *daemon) keep(ctx context.Context, present *model.Config) (string, error
 	return text + config.Brief(present), nil
 }
 
-// stale reports whether the file of the start was in force and was replaced since by an apply. It
-// is of a unit that is started again, and must not take back what came later.
+// stale reports whether the file of the start was in force and was replaced since by an
+// apply. A service that is restarted still names that file, which must not undo the apply.
 func (d *daemon) stale(ctx context.Context, file *config.Cluster, present *model.Config) (bool, error) {
 	if file == nil || present == nil || sameConfig(file.Config, present) {
 		return false, nil
 	}
-	tag, err := server.ETag(present) // an apply that was cut off may be in force
+	tag, err := server.ETag(present) // an apply that was cut off may have put it in force
 	if err == nil {
 		err = store.SettleBegun(ctx, d.store, tag)
 	}
@@ -497,7 +498,7 @@ func (d *daemon) stale(ctx context.Context, file *config.Cluster, present *model
 	return yes, err
 }
 
-// keepFile makes a version of the cluster file that is in force, unless it is the latest already.
+// keepFile saves the cluster file in force as a version, unless it is the latest version.
 func (d *daemon) keepFile(ctx context.Context, seq uint64, reason string) {
 	var tag string
 	var err error
@@ -516,8 +517,7 @@ func (d *daemon) keepFile(ctx context.Context, seq uint64, reason string) {
 	}
 }
 
-// wanted is the configuration that is to be applied, and where it comes from; nil
-// is none: the present one stays.
+// wanted is the configuration to apply, and where it comes from. nil keeps the present one.
 func (d *daemon) wanted(file *config.Cluster, present *model.Config) (*config.Cluster, string) {
 	gpus := d.flags.virtualGPUs
 	switch {
@@ -538,8 +538,8 @@ func (d *daemon) wanted(file *config.Cluster, present *model.Config) (*config.Cl
 	return nil, ""
 }
 
-// sweep ends what runs here for attempts that the journal does not know, once the executor knows
-// of those that the journal does.
+// sweep ends what runs here for attempts that are not in the journal, once the executor knows
+// the attempts that are.
 func (d *daemon) sweep(ctx context.Context) {
 	<-d.engine.TakenUp()
 	var live []model.AttemptID
@@ -560,8 +560,8 @@ func (d *daemon) sweep(ctx context.Context) {
 // serving is what serve needs beside the daemon.
 type serving struct {
 	token string       // path of the token's file
-	text  string       // the configuration in force, in words
-	ended <-chan error // the loop's end
+	text  string       // the configuration in force, described
+	ended <-chan error // receives the end of the engine's loop
 }
 
 // serve answers requests until ctx is done or the loop ends.
@@ -630,7 +630,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	return err
 }
 
-// sayPretended says which GPUs of the configuration in force do not exist.
+// sayPretended prints which GPUs of the configuration in force do not exist.
 func (d *daemon) sayPretended(ctx context.Context) {
 	_ = d.engine.Replica().Read(ctx, 0, func(s *core.State) {
 		if list := admin.Pretended(rest.NodesOf(s.Nodes())); len(list) > 0 {
@@ -640,15 +640,15 @@ func (d *daemon) sayPretended(ctx context.Context) {
 	})
 }
 
-// sayMissing says how GPUs that are real by the configuration in force, and not there, are
-// pretended: an older server did not note which are.
+// sayMissing prints how to mark missing GPUs as pretended. An older server did not note which
+// of its GPUs are pretended.
 func (d *daemon) sayMissing() {
 	c := d.inForce()
 	if d.kube != nil || c == nil {
 		return
 	}
 	if gpus, err := d.gpus(); len(gpus) > 0 || err != nil {
-		return // the guard says what is wrong with those that do not answer
+		return // the guard reports GPUs that do not answer
 	}
 	if real := config.RealGPUs(c, nil); real != "" {
 		fmt.Fprintf(d.app.Out, "GPUs: those of %[1]s are real by the configuration in force, and none is found on this machine, "+
@@ -657,11 +657,12 @@ func (d *daemon) sayMissing() {
 	}
 }
 
-// sayClosed says which folder above the data directory keeps users with numbers from the files of
-// their processes: the server opens its own folders for them, and no others.
+// sayClosed prints which folder above the data directory keeps users with numbers of their
+// own from the files of their processes. The server opens its own folders for them, and no
+// others.
 func sayClosed(d *daemon) {
 	if os.Geteuid() != 0 || d.kube != nil || d.runtime.Engine != nil && !d.flags.trustUsers {
-		return // no process is a user's
+		return // processes do not run as users
 	}
 	data, err := filepath.Abs(d.flags.data)
 	if err != nil {
@@ -681,8 +682,8 @@ func sayClosed(d *daemon) {
 	}
 }
 
-// sameFolder says why a task on this machine would not be in the folder that a
-// caller means.
+// sameFolder says why a task on this machine would not be in the folder that a caller means;
+// nil when it would.
 func sameFolder(f rest.Folder) error {
 	have, err := rest.FolderAt(f.Path)
 	if err != nil {
@@ -706,8 +707,8 @@ func reachable(a net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-// adminToken makes sure that the token file holds a valid token, and returns its
-// path. The token itself is never printed or logged.
+// adminToken makes sure that the token file holds a valid token, and returns its path. It
+// never prints or logs the token.
 func (d *daemon) adminToken(ctx context.Context) (string, error) {
 	dir, err := filepath.Abs(d.flags.data)
 	if err != nil {
@@ -731,7 +732,7 @@ func (d *daemon) adminToken(ctx context.Context) (string, error) {
 	return path, os.Rename(path+".new", path)
 }
 
-// openUploads opens what users send for their jobs.
+// openUploads opens the store of users' uploads.
 func (d *daemon) openUploads() (err error) {
 	d.uploads, err = upload.OpenDepot(filepath.Join(d.flags.data, "uploads"), upload.DepotOptions{
 		Limits: upload.Limits{Bytes: d.flags.uploadLimit.Bytes()}, Quota: d.flags.uploadQuota.Bytes(),

@@ -11,16 +11,16 @@ import (
 	"github.com/combsched/comb/internal/executor/task"
 )
 
-// ownWork is a process that looks after tasks, by its command.
+// ownWork is a command of a process that looks after tasks.
 type ownWork struct {
 	use, short string
 	run        func(args []string) int
 }
 
-// ownWorks are how the server and its supervisors start the processes that look after tasks: one
-// for each task, process 1 of each container, and the child that unpacks a job's code. They are
-// hidden because they are of no use by hand: a task's script comes from the server on standard
-// input.
+// ownWorks are the commands by which the server and its supervisors start the processes that
+// look after tasks: one for each task, process 1 of each container, and the child that
+// unpacks a job's code. They are hidden since they are of no use by hand: a task's script
+// comes from the server on standard input.
 func ownWorks() []ownWork {
 	return []ownWork{
 		{"supervise DIR", "Look after one task (started by the server)", local.Supervise},
@@ -39,8 +39,8 @@ func ownCommands() (list []*cobra.Command) {
 	return list
 }
 
-// ownWorkOf is what the arguments of this process name, if they name such work: there is one
-// process of it for each task, so that it must not make all other commands first.
+// ownWorkOf is the work that the arguments of this process name, or nil. There is one such
+// process for each task, so it must not build all other commands first.
 func ownWorkOf(args []string) func() int {
 	for _, w := range ownWorks() {
 		if name, _, _ := strings.Cut(w.use, " "); len(args) > 0 && args[0] == name {

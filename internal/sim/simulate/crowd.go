@@ -16,7 +16,7 @@ type crowd struct {
 	forest *cell.Forest
 	rooms  map[cell.NodeName]*room
 	live   map[model.AttemptID]*lodger
-	family map[model.JobID][]*lodger // gangs of elastic jobs, whose speed depends on all gangs of the job
+	family map[model.JobID][]*lodger // gangs of elastic jobs, whose speeds depend on each other
 	last   map[gangKey][]*room       // the last machines of gangs without an attempt
 	gangs  map[model.JobID]int32     // a gang number above all of that job in last
 	round  uint64                    // counts the calls of around

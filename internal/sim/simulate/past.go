@@ -53,7 +53,7 @@ type past struct {
 	origin, end model.Time
 	config      *model.Config // the first one of the journal
 	jobs        map[model.JobID]*pastJob
-	reboots     map[uint64][]cell.NodeName // by the sequence number of the event at which they are repeated
+	reboots     map[uint64][]cell.NodeName // by number of the event at which they are repeated
 	counts      PastCounts
 	digest      string
 }
@@ -297,7 +297,7 @@ func (r *pastReader) jobEnded(e model.JobEnded) {
 	ends := func(t pastTask) bool { return t.run(j.retry, 0) != nil }
 	if j.succeeded = e.Phase == model.Succeeded; !slices.ContainsFunc(j.tasks, ends) {
 		j.cut = true
-		if e.Cause != model.EndSucceeded { // a succeeded one did all its work within the grace of a preemption
+		if e.Cause != model.EndSucceeded { // it ended well within the grace of a preemption
 			r.counts.NotRepeated.add(missedEnd)
 		}
 	}
@@ -426,7 +426,7 @@ func (r *pastReader) exited(e model.TaskExited) {
 		r.startsUnseen(e.Attempt, a, i)
 	}
 	if x.Cause.Accountable() || x.Cause == model.NeverStarted {
-		s := r.begun(a, i, model.Duration(r.last.Time-a.placed)+1) // the microsecond more puts a task that never started after its stop
+		s := r.begun(a, i, model.Duration(r.last.Time-a.placed)+1) // one that never started ended after its stop
 		if a.stopSent > 0 {
 			s.stopDelay, s.stopped = model.Duration(r.last.Time-a.stopSent), &x
 		}

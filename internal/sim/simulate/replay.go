@@ -176,7 +176,7 @@ func (a *again) name() ownName { return ownName{a.job.User, a.job.Name} }
 type againTask struct {
 	starts, ended int
 	retry         int32
-	last          model.AttemptID // the last attempt that the task ended by itself, so that a repeated fact is not counted twice
+	last          model.AttemptID // that it ended by itself: a stop makes the world repeat that fact
 }
 
 // feed implements story: the next command of the journal. Events before it that came from no

@@ -11,7 +11,7 @@ import (
 // maxGroups bounds the groups of one role in a virtual cluster.
 const maxGroups = 1000
 
-// readAccess reads which groups may do what in a virtual cluster:
+// readAccess reads the roles of groups in a virtual cluster:
 //
 //	access: {administrators: [vision-leads], members: [vision], viewers: [everyone]}
 func readAccess(b *document.Reader, n *document.Node, vc cell.VCName) access.Grant {

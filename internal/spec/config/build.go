@@ -13,7 +13,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// config puts together what was read. It is called when there are no problems.
+// config builds the configuration from what was read. It is called when there are no
+// problems.
 func (b *builder) config() *model.Config {
 	c := &model.Config{Cluster: cell.Spec{SKUs: b.usedSKUs(), Cells: b.cells}, HalfLife: b.halfLife, Throughputs: b.speeds, Storages: b.storages, ExitRules: b.exits}
 	for _, ch := range b.chains {
@@ -51,9 +52,9 @@ func IsSingle(c *model.Config) bool {
 	return err == nil && err2 == nil && bytes.Equal(have, want)
 }
 
-// Single is the configuration of one machine without a cluster file: one node
-// with that many leaves, numbered from 0, in the chain "<SKU>-NODE", all of it
-// owned by the virtual cluster "default". leaves is 1 to MaxLeaves.
+// Single is the configuration of one machine without a cluster file. It is one node with that
+// many leaves, numbered from 0, in the chain "<SKU>-NODE". All of it is owned by the virtual
+// cluster "default". leaves is 1 to MaxLeaves.
 func Single(node string, sku cell.SKU, leaves int) *model.Config {
 	if sku.Device == "" {
 		sku.Device = cell.CPU
@@ -81,7 +82,7 @@ func Single(node string, sku cell.SKU, leaves int) *model.Config {
 	}
 }
 
-// SingleFile is the cluster file of what Single makes, for an operator to edit.
+// SingleFile is the cluster file of a configuration of Single, for an operator to edit.
 func SingleFile(c *model.Config) []byte {
 	sku, machine := c.Cluster.SKUs[0], c.Cluster.Cells[0]
 	carries := "cpu: " + strconv.FormatInt(sku.MilliCPU, 10) + "m, memory: " + strconv.FormatInt(sku.MemoryMB, 10) + "Mi, device: " + string(sku.Device)
@@ -107,8 +108,8 @@ virtualClusters:                # which team owns what
 `, sku.Name, carries, machine.Type, len(machine.Children), machine.Address)
 }
 
-// RealGPUs is the first SKU whose leaves are NVIDIA's GPUs and not pretended; "" is that there is
-// none. It leaves out those that are so in another configuration already, nil for none.
+// RealGPUs is the first SKU whose leaves are NVIDIA GPUs and not pretended; "" is none. It
+// leaves out SKUs that are so in the configuration already, if that is not nil.
 func RealGPUs(c, already *model.Config) cell.TypeName {
 	for i := range c.Cluster.SKUs {
 		s := &c.Cluster.SKUs[i]
@@ -122,9 +123,9 @@ func RealGPUs(c, already *model.Config) cell.TypeName {
 
 func realGPU(s *cell.SKU) bool { return s.Device == cell.NVIDIA && s.GPU > 0 && !s.Pretended }
 
-// PretendedBefore is a configuration of one machine of a version that did not note that its GPUs
-// are pretended, with that noted; nil is that it is none. Such a version named real ones after
-// their device.
+// PretendedBefore returns the configuration of a version that did not note that the GPUs of a
+// single machine are pretended, with that noted. It is nil for any other configuration. Such
+// a version named real GPUs after their device.
 func PretendedBefore(c *model.Config) *model.Config {
 	if !IsSingle(c) || c.Cluster.SKUs[0].Name != "GPU" || RealGPUs(c, nil) == "" {
 		return nil

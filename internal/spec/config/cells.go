@@ -10,8 +10,8 @@ import (
 // machine is one node with the cells that it carries, of all chains.
 type machine struct {
 	devices map[device]*document.Node
-	divided map[divided]*dividedUse // devices of which leaves are parts
-	// what all its leaves carry together
+	divided map[divided]*dividedUse // the devices that are divided into parts
+	// what all its leaves need together
 	milliCPU, memoryMB, gpu int64
 }
 
@@ -19,7 +19,7 @@ type machine struct {
 type device struct {
 	sku   cell.TypeName
 	index int64
-	part  int64 // whole for a device that is not divided
+	part  int64 // its index, and whole for a device that is not divided
 }
 
 // pin is one pinned cell.
@@ -60,8 +60,8 @@ func (b *builder) readCells(n *document.Node) {
 	}
 }
 
-// measureAll finds the chain of every top-level cell and reports whether the
-// whole cluster is small enough to be written out.
+// measureAll finds the chain of every top-level cell, and reports whether the whole cluster
+// is small enough to be expanded.
 func (b *builder) measureAll(plan []*chain) bool {
 	var leaves, cells int64
 	for i, top := range b.tops {
@@ -87,25 +87,25 @@ func (b *builder) measureAll(plan []*chain) bool {
 	return true
 }
 
-// expander writes out one top-level cell.
+// expander expands one top-level cell.
 type expander struct {
 	*builder
 	chain   *chain
 	sku     cell.SKU
-	unnamed bool // a warning about a node without a name was given
+	unnamed bool // the warning about a node without a name was given
 }
 
-// spot is where a cell stands.
+// spot is the place of a cell in the cluster.
 type spot struct {
 	level   int            // index in chain.levels
-	near    *document.Node // the nearest cell that is written in the file
-	address int64          // when none is written: HiveD's running index
+	near    *document.Node // the nearest cell that is in the file
+	address int64          // HiveD's running index, for cells that are not in the file
 	machine *machine       // at and below node level
-	device  int64          // below a device level: the device's index
-	pinned  cell.PinnedID  // of a cell above
+	device  int64          // the device's index, below a device level
+	pinned  cell.PinnedID  // of an enclosing pinned cell
 }
 
-// cell writes out one cell; n is nil for one that the file leaves out.
+// cell expands one cell; n is nil for one that is not in the file.
 func (e *expander) cell(n *document.Node, at spot) cell.CellSpec {
 	t := e.chain.levels[at.level]
 	spec := cell.CellSpec{Type: t.name}
@@ -154,9 +154,9 @@ func (e *expander) cell(n *document.Node, at spot) cell.CellSpec {
 	return spec
 }
 
-// written returns the children that the file writes out: all or none, but above nodes some may be
-// missing. Of a wrong number it returns those that there may be, so that what else is wrong with
-// them is told as well.
+// written returns the children in the file. They must be all or none, but above nodes some
+// may be missing. Where the number is wrong it returns as many as there may be, so that their
+// problems are reported as well.
 func (e *expander) written(m *document.MapReader, at *spot) []*document.Node {
 	t, children := e.chain.levels[at.level], m.List("cellChildren")
 	n := int64(len(children))
@@ -206,8 +206,8 @@ func (e *expander) children(written []*document.Node, at spot) []cell.CellSpec {
 	return out
 }
 
-// sibling reports an address that a cell's sibling has already. Nodes and leaves
-// have rules of their own.
+// sibling reports an address that a sibling has already. Nodes and leaves have rules of their
+// own.
 func (e *expander) sibling(seen map[string]bool, address string, at *document.Node) {
 	if seen[address] {
 		e.Problem(at, "another cell beside this one has the address %s; addresses of siblings must differ", document.Quote(address))
@@ -215,8 +215,8 @@ func (e *expander) sibling(seen map[string]bool, address string, at *document.No
 	seen[address] = true
 }
 
-// index returns the address of a cell that has none written: HiveD's running
-// index, which starts again at each node.
+// index returns the address of a cell that the file gives none: HiveD's running index, which
+// restarts at each node.
 func (e *expander) index(at spot) string {
 	if at.level == e.chain.node && !e.unnamed {
 		e.unnamed = true
@@ -232,12 +232,12 @@ func (e *expander) index(at spot) string {
 	return strconv.FormatInt(at.address, 10)
 }
 
-// node notes that a node carries cells of this chain.
+// node notes that a node has cells of this chain.
 func (e *expander) node(name cell.NodeName, at spot) *machine {
 	if first := e.chain.nodes[name]; first != nil {
 		e.Problem(at.near, "the node %s is already in the chain %s, at line %d; a machine can be in a chain only once",
 			document.Quote(string(name)), e.chain.name, first.Line)
-		return newMachine() // that its devices are there already is said by this
+		return newMachine() // a new one: the duplicate is reported here, and its devices need not be
 	}
 	e.chain.nodes[name] = at.near
 	m := e.machines[name]
@@ -252,7 +252,7 @@ func newMachine() *machine {
 	return &machine{devices: map[device]*document.Node{}, divided: map[divided]*dividedUse{}}
 }
 
-// leaf checks a leaf's address and counts what the leaf carries.
+// leaf checks a leaf's address and counts what the leaf needs.
 func (e *expander) leaf(address string, at spot) {
 	d := device{sku: e.sku.Name, part: whole}
 	if e.chain.device >= 0 {
@@ -281,7 +281,7 @@ func (e *expander) leaf(address string, at spot) {
 	m.memoryMB += e.sku.MemoryMB
 }
 
-// pin notes a pinned cell; what is below it belongs to its VC alone.
+// pin notes a pinned cell. All below it belongs to its VC alone.
 func (e *expander) pin(n *document.Node, at *spot) cell.PinnedID {
 	id := cell.PinnedID(e.String(n, document.Text{}))
 	if id == "" || !e.name(n, string(id), "a pinned cell") {

@@ -1,8 +1,8 @@
 // Package config reads the cluster file: HiveD's YAML unchanged, alone or as the
-// "hivedscheduler: config: |" block of an OpenPAI services-configuration file,
-// with Comb's own keys. It writes out all defaults, checks everything that can
-// be checked without a machine, and reports every problem with its place. It also
-// makes a cluster file of the folder in which an OpenPAI cluster is configured.
+// "hivedscheduler: config: |" block of an OpenPAI services-configuration file, with Comb's
+// own keys. It fills in all defaults, checks everything that can be checked without a
+// machine, and reports every problem with its place. It also makes a cluster file of the
+// folder that configures an OpenPAI cluster.
 //
 // It must not place or decide anything, and must not read files or the machine.
 package config
@@ -21,28 +21,28 @@ import (
 // Unlimited is a capacity that is not checked.
 const Unlimited = -1
 
-// Capacity is what a machine has for its cells; Unlimited where not declared.
+// Capacity is what a machine has for its cells. Unlimited is a value that is not declared.
 type Capacity struct {
 	Node     cell.NodeName
 	MilliCPU int64 // thousandths of a core
 	MemoryMB int64 // MiB
 	GPU      int64 // devices
-	// Pretended is that GPUs that do not exist count, too.
+	// Pretended says that GPUs that do not exist count, too.
 	Pretended bool
 }
 
-// Cluster is a cluster file that was read and found right.
+// Cluster is a valid cluster file.
 type Cluster struct {
 	Config *model.Config
 	// Nodes are the capacities declared under "nodes", sorted by name.
 	Nodes []Capacity
-	// Renamed and RenamedNodes are the older names of virtual clusters and nodes
-	// that the file tells, sorted by the new ones.
+	// Renamed and RenamedNodes are the former names in the file of virtual clusters and
+	// nodes, sorted by the new names.
 	Renamed      []model.Rename
 	RenamedNodes []model.NodeRename
 }
 
-// Command is the wish to make the cluster the present configuration.
+// Command is the command that makes the cluster the present configuration.
 func (c *Cluster) Command(m model.Meta) model.Reconfigure {
 	return model.Reconfigure{Meta: m, Config: c.Config, Renamed: c.Renamed, RenamedNodes: c.RenamedNodes}
 }
@@ -65,19 +65,19 @@ func Limits() document.Limits {
 	return document.Limits{Bytes: 8 << 20, Depth: 2 * (maxLevels + 8), Nodes: 400_000, Scalar: 8 << 20}
 }
 
-// Policies are those that a cluster file may name. Without names every one is
+// Policies are the policies that a cluster file may name. Without Names every name is
 // accepted, and without New all parameters are.
 type Policies struct {
 	Names []string
 	New   model.Policies
-	Named bool // the nodes are machines: one without a name is refused
-	// Pretend says whether GPUs are pretended of which a file does not say it, and from what that
-	// is, in words for a warning; "" is none. nil: they are real.
+	Named bool // the nodes are machines: each must have a name
+	// Pretend says whether GPUs are pretended where a file does not say, and why in words for
+	// a warning; "" is none. With a nil Pretend they are real.
 	Pretend func() (yes bool, from string)
 }
 
-// Parse reads a cluster file. Warnings (accepted, but probably not meant) come with
-// or without problems; when there are problems the cluster is nil.
+// Parse reads a cluster file. Warnings (accepted, but probably not meant) come with or
+// without problems. With problems the cluster is nil.
 func Parse(file string, src []byte, policies Policies) (c *Cluster, warnings, problems document.Problems) {
 	root, problems := document.Parse(file, src, Limits())
 	if root == nil {
@@ -114,8 +114,8 @@ type builder struct {
 	limits   cell.TaskLimits
 	access   []access.Grant
 	divides  bool // some type is a device with parts
-	full     bool // there are more than MaxVCs
-	lost     bool // a top-level cell could not be made sense of: chains may lack cells
+	full     bool // there are more than MaxVCs virtual clusters
+	lost     bool // a top-level cell could not be read: chains may lack cells
 
 	renamed      []model.Rename
 	renamedNodes []model.NodeRename
@@ -123,8 +123,8 @@ type builder struct {
 	capacities   []Capacity
 }
 
-// unwrap finds the cluster file inside an OpenPAI services-configuration file.
-// It returns nil when there is nothing to read on.
+// unwrap finds the cluster file inside an OpenPAI services-configuration file. It returns nil
+// when nothing can be read.
 func (b *builder) unwrap(root *document.Node) *document.Node {
 	outer := root.Get("hivedscheduler")
 	if outer == nil || root.Get("physicalCluster") != nil || root.Get("virtualClusters") != nil {
@@ -143,13 +143,13 @@ func (b *builder) unwrap(root *document.Node) *document.Node {
 	return root
 }
 
-// ignored are HiveD's keys that Comb has no use for.
+// ignored are HiveD's keys that Comb does not need.
 func ignored() []string {
 	return []string{"kubeApiServerAddress", "kubeConfigFilePath", "webServerAddress", "forcePodBindThreshold", "waitingPodSchedulingBlockMilliSec", "quotaExcludeVCs"}
 }
 
-// read goes through the file in the order in which the parts need each other.
-// Each part goes on with what the earlier ones could make of the file.
+// read reads the parts of the file in the order in which they need each other. Each goes on
+// with what could be read of the earlier ones.
 func (b *builder) read(root *document.Node) {
 	m := b.Map(root, "the cluster file")
 	b.require(m, "physicalCluster", "what the cluster has: cellTypes and physicalCells")
@@ -181,7 +181,7 @@ func (b *builder) read(root *document.Node) {
 	b.checkGuarantees()
 }
 
-// require reports a key that is missing or has no value, with what belongs there.
+// require reports a key that is missing or has no value. belongs says what its value is.
 func (b *builder) require(m *document.MapReader, key, belongs string) {
 	n := m.Node(key)
 	if n == nil {
@@ -191,7 +191,7 @@ func (b *builder) require(m *document.MapReader, key, belongs string) {
 	}
 }
 
-// text reads a text that must be there. HiveD takes an empty one for a missing one.
+// text reads a required text. As in HiveD an empty one counts as missing.
 func (b *builder) text(m *document.MapReader, key, belongs string) string {
 	n := m.Node(key)
 	if n != nil && n.Kind == document.Scalar && n.Text == "" {
@@ -202,10 +202,10 @@ func (b *builder) text(m *document.MapReader, key, belongs string) string {
 	return b.String(n, document.Text{})
 }
 
-// namePattern is what names of types, VCs, nodes and pinned cells are made of.
+// namePattern matches names of types, VCs, nodes and pinned cells.
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?$`)
 
-// name checks a name that stands at n; what says whose, for the message.
+// name checks the name of what at n.
 func (b *builder) name(n *document.Node, name, what string) bool {
 	if len(name) <= maxNameLength && namePattern.MatchString(name) {
 		return true

@@ -17,7 +17,7 @@ const (
 	maxExitBudget  = 1000
 )
 
-// readExitRules reads what ends mean on this cluster:
+// readExitRules reads what ends of tasks mean on this cluster:
 //
 //	exitRules:
 //	- {code: 75, log: "NCCL.*timeout", class: transient, means: the network hung, budget: 3}

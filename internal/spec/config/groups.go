@@ -8,18 +8,18 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// group is a group of users of the authentication's group-manager, and the virtual clusters that it
-// gives.
+// group is a group of users of the group-manager of the authentication, and the virtual
+// clusters to which it gives access.
 type group struct {
 	name, external string
 	vcs            []string
 	admin          bool
-	all            bool // it stands for each user
+	all            bool // it is the group of all users
 	at             *document.Node
 }
 
-// readGroups reads the groups that OpenPAI makes at its start. Each gives the virtual clusters of
-// its extension.acls; one without gives the one of its name.
+// readGroups reads the groups that OpenPAI creates at its start. Each gives access to the
+// virtual clusters of its extension.acls. One without gives access to that of its own name.
 func (c *converter) readGroups(n *document.Node) (out []group) {
 	manager := n.Get("group-manager")
 	add := func(g *document.Node, admin bool) {
@@ -43,7 +43,7 @@ func (c *converter) readGroups(n *document.Node) (out []group) {
 		}
 		out = append(out, one)
 	}
-	each := func(n *document.Node, admin bool) { // a group, or in older files a list of them
+	each := func(n *document.Node, admin bool) { // one group, or in older files a list of them
 		switch {
 		case n == nil:
 		case n.Kind == document.List:
@@ -66,8 +66,8 @@ func (c *converter) readGroups(n *document.Node) (out []group) {
 // everyone is the group of all users.
 const everyone = "everyone"
 
-// accessOf are the groups whose users may submit to a virtual cluster, in order of name. None is
-// the group of its own name.
+// accessOf are the groups whose users may submit to a virtual cluster, by name. nil is just
+// the group of the virtual cluster's own name.
 func (c *converter) accessOf(vc string) (members []string) {
 	for _, g := range c.groups {
 		switch {
@@ -82,23 +82,23 @@ func (c *converter) accessOf(vc string) (members []string) {
 		return nil
 	}
 	if paiGroupName(vc) {
-		members = append(members, vc) // it has its group beside those
+		members = append(members, vc) // the group of its own name has access too
 	}
 	slices.Sort(members)
 	return slices.Compact(members)
 }
 
-// paiGroupName reports whether a group can be called so.
+// paiGroupName reports whether Comb allows a group of this name.
 func paiGroupName(name string) bool {
 	return name != everyone && plain(name) && len(name) <= 64 && strings.Trim(name, "-_.") == name
 }
 
-// accessKey is what is written of the members of a virtual cluster.
+// accessKey is the key that lists the members of a virtual cluster.
 func accessKey(members []string) string {
 	return "access: {members: [" + strings.Join(members, ", ") + "]}"
 }
 
-// opened says which groups have a virtual cluster.
+// opened says which groups have access to a virtual cluster.
 func opened(vc string, members []string) string {
 	if members[0] == everyone {
 		return fmt.Sprintf("no group may use VC %s without it: %s is added, since in OpenPAI each user may "+
@@ -107,7 +107,7 @@ func opened(vc string, members []string) string {
 	return fmt.Sprintf("%s is added: these groups are given it by extension.acls.virtualClusters", accessKey(members))
 }
 
-// tellGroups says what became of the groups, and what is left to do for them.
+// tellGroups reports what became of the groups, and what the operator must still do.
 func (c *converter) tellGroups(vcs []string) {
 	for _, g := range c.groups {
 		if g.all {

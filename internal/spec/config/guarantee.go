@@ -10,12 +10,12 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// checkGuarantees holds every chain's promises to its cells. From the top level
-// down, what is left at a level after its promises is split for the level below:
-// then every virtual cluster can have all its cells at once. Pinned cells come
-// first, because their places are fixed: the cells above one are split already.
-// The cells of a virtual cluster are divided among those inside it in the same
-// way; pinned cells are no part of that, each belongs to the one that names it.
+// checkGuarantees checks that every chain can keep its promises. From the top level down, the
+// cells that are left after a level's promises are split for the level below. Then every
+// virtual cluster can have all its cells at once. Pinned cells come first, because their
+// places are fixed: the cells above one are split already. The cells of a virtual cluster are
+// divided among those inside it in the same way, but for pinned cells, which belong to the
+// one that names them.
 func (b *builder) checkGuarantees() {
 	inside := map[cell.VCName][]*vc{}
 	for i := range b.vcs {
@@ -39,7 +39,7 @@ func (b *builder) checkGuarantees() {
 	}
 }
 
-// cells counts what a virtual cluster was promised of a chain, by level.
+// cells counts the cells of a chain that a virtual cluster was promised, by level.
 func (v *vc) cells(c *chain) []int64 {
 	out := make([]int64, len(c.levels))
 	for _, cl := range v.claims {
@@ -50,8 +50,8 @@ func (v *vc) cells(c *chain) []int64 {
 	return out
 }
 
-// freeBesidePinned counts, for each chain and level, the largest cells that hold
-// no pinned cell of a virtual cluster.
+// freeBesidePinned counts, for each chain and level, the largest cells without a pinned cell
+// of a virtual cluster in them.
 func (b *builder) freeBesidePinned() map[*chain][]int64 {
 	free := map[*chain][]int64{}
 	pinned := map[*chain]bool{}
@@ -74,8 +74,8 @@ func (b *builder) freeBesidePinned() map[*chain][]int64 {
 	return free
 }
 
-// carve reports whether a cell is whole and holds no pinned cell; else its whole
-// children are counted as free.
+// carve reports whether a cell is complete and holds no pinned cell. If not, its children for
+// which that is true are counted as free.
 func (b *builder) carve(c *chain, s *cell.CellSpec, level int, free []int64) bool {
 	if p := b.pins[s.Pinned]; p != nil && p.by != "" {
 		return false
@@ -93,8 +93,8 @@ func (b *builder) carve(c *chain, s *cell.CellSpec, level int, free []int64) boo
 	return false
 }
 
-// checkChain reports each level, from the top, that promises more than it has.
-// Owner is whose cells are divided, nil for the whole cluster.
+// checkChain reports each level, from the top, that promises more cells than it has. owner is
+// the virtual cluster whose cells are divided; nil is the whole cluster.
 func (b *builder) checkChain(c *chain, free []int64, owner *vc, vcs []*vc) {
 	left := int64(0)
 	for level := range c.levels {
@@ -116,7 +116,7 @@ func (b *builder) checkChain(c *chain, free []int64, owner *vc, vcs []*vc) {
 	}
 }
 
-// claimed sums what is promised at a level, with the last place and the VCs.
+// claimed sums the promises at a level, with the place of the last one and the VCs.
 func claimed(vcs []*vc, c *chain, level int) (need int64, last *document.Node, who []string) {
 	for _, v := range vcs {
 		own := int64(0)
@@ -134,8 +134,8 @@ func claimed(vcs []*vc, c *chain, level int) (need int64, last *document.Node, w
 	return need, last, who
 }
 
-// splitNote says that pinned cells of the chain were taken out first, and cells in which some are
-// missing.
+// splitNote says that pinned cells of the chain, and cells of which some are missing, were
+// taken out first.
 func (b *builder) splitNote(c *chain) (text string) {
 	n, lacking := 0, int64(0)
 	for _, p := range b.pins {

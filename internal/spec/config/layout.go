@@ -9,7 +9,7 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// layout reads the workers.
+// layout reads the worker machines.
 func (c *converter) layout(n *document.Node) (out []paiMachine) {
 	for _, f := range fields(n) {
 		if f.Key != "machine-list" && f.Key != "machine-sku" {
@@ -54,12 +54,12 @@ func plain(name string) bool {
 // paiDevice is the maker of a machine's devices, in the keys of a SKU.
 type paiDevice struct {
 	kind     string // nvidia, amd, tpu or other
-	resource string // what the device plugin calls them, where the kind does not say it
-	envVar   string // the variable in which programs look for them, where the kind does not say it
+	resource string // name of the device plugin's resource, where kind does not imply it
+	envVar   string // variable by which programs find devices, where kind does not imply it
 }
 
-// makers are the devices that programs find by a variable that is known, by what stands before the
-// slash of a device plugin's name.
+// makers are the devices whose variable is known, by the part of the device plugin's name
+// before the slash.
 var makers = map[string]paiDevice{
 	"nvidia.com":    {kind: "nvidia"},
 	"amd.com":       {kind: "amd"},
@@ -69,10 +69,10 @@ var makers = map[string]paiDevice{
 	"habana.ai":     {kind: "other", envVar: "HABANA_VISIBLE_DEVICES"},
 }
 
-// usual are the names that a kind of device has without resource.
+// usual are the resources that kinds of devices have by default.
 var usual = map[string]string{"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "tpu": "google.com/tpu"}
 
-// keys are a device's keys of a SKU.
+// keys are the keys of a SKU that describe the device.
 func (d paiDevice) keys() (keys []string) {
 	if d.kind != "nvidia" {
 		keys = append(keys, "device: "+d.kind)
@@ -86,9 +86,9 @@ func (d paiDevice) keys() (keys []string) {
 	return keys
 }
 
-// deviceOf reads the maker of the devices of a machine type: computing-device.type is what a device
-// plugin calls them. The older key gpu is of clusters that had NVIDIA's alone, and its type is a
-// model.
+// deviceOf reads the devices of a machine type. computing-device.type is the name of the
+// device plugin's resource. The older key gpu is from when there were only NVIDIA GPUs, and
+// its type is a model.
 func (c *converter) deviceOf(n *document.Node) (d paiDevice, devices *document.Node) {
 	devices = n.Get("computing-device")
 	older := devices == nil
@@ -115,7 +115,7 @@ func (c *converter) deviceOf(n *document.Node) (d paiDevice, devices *document.N
 	return d, devices
 }
 
-// pluginName reports whether a device plugin may call devices so.
+// pluginName reports whether a name can be that of a device plugin's resource.
 func pluginName(name string) bool {
 	maker, kind, found := strings.Cut(name, "/")
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -123,7 +123,7 @@ func pluginName(name string) bool {
 		strings.Trim(strings.ToLower(kind), letters+"-_.") == ""
 }
 
-// sku is what one device of a machine type brings.
+// sku is what one device of a machine type has.
 type sku struct {
 	paiDevice
 	gpus      int64
@@ -158,7 +158,7 @@ func (c *converter) skuOf(n *document.Node) (out sku) {
 	return out
 }
 
-// build writes a cluster file for the machines.
+// build writes a cluster file from the machines.
 func (c *converter) build() []byte {
 	kinds := map[string][]string{}
 	for _, m := range c.machines {
@@ -209,18 +209,18 @@ func (c *converter) build() []byte {
 		"virtualClusters:\n  default:\n" + access + "    virtualCells:\n" + vc.String())
 }
 
-// skuAt is a machine type of the layout.
+// skuAt is the entry of a machine type in the layout.
 func (c *converter) skuAt(kind string) document.Field {
 	fields := c.file.Get("machine-sku").Fields
 	return fields[slices.IndexFunc(fields, func(f document.Field) bool { return f.Key == kind })]
 }
 
-// typeNames gives each machine type the name of its SKU, whose node's is that with -NODE behind it.
-// Names that differ by letters' case or by signs that a cell type has not would be one: the later
-// ones get a number.
+// typeNames gives each machine type the name of its SKU; that of its node has -NODE after it.
+// Names that differ only in case, or in characters that a cell type cannot have, would become
+// the same: the later ones get a number.
 func (c *converter) typeNames(kinds map[string][]string) map[string]string {
 	all := sorted(kinds)
-	slices.SortStableFunc(all, func(a, b string) int { // one that is written so keeps its name
+	slices.SortStableFunc(all, func(a, b string) int { // a name that is valid as it is stays
 		own := func(kind string) int {
 			if upper(kind) == kind {
 				return 0
@@ -244,7 +244,7 @@ func (c *converter) typeNames(kinds map[string][]string) map[string]string {
 	return names
 }
 
-// upper makes the name of a machine type one of a cell type.
+// upper turns the name of a machine type into one of a cell type.
 func upper(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' {
@@ -257,7 +257,7 @@ func upper(name string) string {
 	}, name)
 }
 
-// some are the first names of a list.
+// some lists the first of the names.
 func some(names []string) string {
 	const most = 20
 	if len(names) > most {

@@ -22,13 +22,14 @@ func readLimits(r *document.Reader, n *document.Node) (l cell.TaskLimits) {
 	return l
 }
 
-// mostGroups is more than devices of any maker have.
+// mostGroups bounds the groups of a SKU's tasks, above what devices of any maker need.
 const mostGroups = 16
 
-// groupName is what groups of machines are called.
+// groupName matches names of a machine's groups.
 var groupName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
 
-// readTaskGroups reads the groups of a SKU's tasks: names of the machine's, or numbers.
+// readTaskGroups reads the groups of a SKU's tasks: names of the machine's groups, or
+// numbers.
 func readTaskGroups(r *document.Reader, m *document.MapReader) (list []string) {
 	items := m.List("groups")
 	if len(items) > mostGroups {

@@ -12,7 +12,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// readNodes reads the capacities of machines and holds their cells to them.
+// readNodes reads the capacities of machines and checks their cells against them.
 func (b *builder) readNodes(n *document.Node) {
 	for _, f := range b.Map(n, "nodes").Fields() {
 		m := b.Map(f.Value, "the node "+document.Quote(f.Key))
@@ -36,7 +36,7 @@ func (b *builder) readNodes(n *document.Node) {
 	slices.SortFunc(b.capacities, func(x, y Capacity) int { return cmp.Compare(x.Node, y.Node) })
 }
 
-// capacity reads one value by its reader; Unlimited when it is absent or cannot be read.
+// capacity reads one value with read; Unlimited when it is absent or cannot be read.
 func (b *builder) capacity(m *document.MapReader, key string, read func(*document.Node) int64) int64 {
 	n, before := m.Node(key), b.Count()
 	if v := read(n); m.Has(key) && b.Count() == before {
@@ -53,7 +53,7 @@ func (b *builder) nodeNames() []string {
 	return names
 }
 
-// excess says, for each resource, by what the sums are over the capacity.
+// excess says by how much the sums exceed the capacity, for each resource.
 func (c Capacity) excess(milliCPU, memoryMB, gpu int64) []string {
 	var out []string
 	if c.MilliCPU >= 0 && milliCPU > c.MilliCPU {
@@ -76,9 +76,9 @@ func cores(milli int64) string {
 	return strings.TrimRight(fmt.Sprintf("%d.%03d", milli/1000, milli%1000), "0")
 }
 
-// CheckMachine holds a configuration to the one machine that all its nodes stand
-// for: the cells of all nodes together may not need more than m has. Resources
-// that m leaves Unlimited are not checked. The error names every excess.
+// CheckMachine checks a configuration against the one machine that all its nodes stand for.
+// The cells of all nodes together must not need more than m has. Resources that m leaves
+// Unlimited are not checked. The error names every excess.
 func CheckMachine(c *model.Config, m Capacity) error {
 	skus := map[cell.TypeName]cell.SKU{}
 	for _, s := range c.Cluster.SKUs {
@@ -114,14 +114,14 @@ func CheckMachine(c *model.Config, m Capacity) error {
 		strings.Join(excess, "; ") + "; lower the SKUs in skuTypes or the number of cells")
 }
 
-// dividedDevice names a device of which leaves are parts; leaves of several SKUs
-// may be parts of one.
+// dividedDevice names a device of which leaves are parts. Leaves of several SKUs may be parts
+// of one device.
 type dividedDevice struct {
 	node, device string
 	kind         cell.DeviceKind
 }
 
-// countDivided collects the devices that the leaves below a cell are parts of.
+// countDivided collects the devices of which the leaves below a cell are parts.
 func countDivided(s *cell.CellSpec, isNode map[cell.TypeName]bool, at dividedDevice, seen map[dividedDevice]bool) {
 	if isNode[s.Type] {
 		at.node = s.Address
@@ -136,7 +136,7 @@ func countDivided(s *cell.CellSpec, isNode map[cell.TypeName]bool, at dividedDev
 	}
 }
 
-// NodeNames are the machines of a configuration, in the order of its file.
+// NodeNames are the nodes of a configuration, in the order of its file.
 func NodeNames(c *model.Config) (names []cell.NodeName) {
 	isNode := nodeTypes(&c.Cluster)
 	var walk func([]cell.CellSpec)
@@ -153,7 +153,7 @@ func NodeNames(c *model.Config) (names []cell.NodeName) {
 	return names
 }
 
-// nodeTypes returns the types that are whole machines.
+// nodeTypes returns the types that are nodes.
 func nodeTypes(spec *cell.Spec) map[cell.TypeName]bool {
 	out := map[cell.TypeName]bool{}
 	for _, ch := range spec.Chains {
@@ -166,7 +166,7 @@ func nodeTypes(spec *cell.Spec) map[cell.TypeName]bool {
 	return out
 }
 
-// CheckNoPods refuses what only a cluster whose tasks are pods can have.
+// CheckNoPods refuses what is possible only where tasks are pods.
 func CheckNoPods(c *model.Config) error {
 	for i := range c.Cluster.SKUs {
 		s := &c.Cluster.SKUs[i]

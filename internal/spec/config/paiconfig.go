@@ -11,22 +11,22 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// The files that are read, and how large they may be together with what is in them.
+// The files that are read, and bounds on their size.
 const (
 	Services = "services-configuration.yaml"
 	Layout   = "layout.yaml"
 	mostFile = 4 << 20
 )
 
-// Fate is what became of a part of the folder.
+// Fate says what became of a part of the folder.
 type Fate string
 
-// The fates, in the order in which they are told.
+// The fates, in the order of the report.
 const (
 	TakenOver Fate = "taken over"
 	Changed   Fate = "changed"
 	LeftOut   Fate = "left out"
-	ToDo      Fate = "to do" // nothing here can do it
+	ToDo      Fate = "to do" // Comb cannot do it
 )
 
 // Row is a part of the folder, and what became of it.
@@ -39,18 +39,19 @@ type Row struct {
 // Converted is what was made of a folder.
 type Converted struct {
 	File []byte // a cluster file
-	From string // what it was made of
+	From string // what File was made of
 	Rows []Row  // in order of fate, then of place
-	// Source is what the cluster file stands in as its user wrote it, and Name that file: so what
-	// is wrong has its place. Where the file was made of machines it is the cluster file itself.
+	// Source is the text that contains the cluster file as its user wrote it, and Name the
+	// file of that text: so problems have places. Where File was made of machines it is File
+	// itself.
 	Name   string
 	Source []byte
 }
 
-// Convert makes a cluster file: of the scheduler's configuration where services-configuration.yaml
-// has one, as it is written but for what the rows say; else of the machines in layout.yaml, as
-// OpenPAI does: one virtual cluster "default" with all of them. The error tells all mistakes, each
-// with its file, line and key.
+// Convert makes a cluster file. It takes the scheduler's configuration where
+// services-configuration.yaml has one, unchanged but for what the rows say. Else it does as
+// OpenPAI does: it makes one virtual cluster "default" of the machines in layout.yaml. The
+// error lists all mistakes, each with its file, line and key.
 func Convert(folder fs.FS) (Converted, error) {
 	c := converter{folder: folder}
 	c.file, _ = c.read(Layout)
@@ -101,12 +102,12 @@ func (c *converter) problem(n *document.Node, text string) {
 	c.problems = append(c.problems, n.Problem(text))
 }
 
-// row tells what became of what stands at a place.
+// row reports what became of a part.
 func (c *converter) row(fate Fate, where, format string, args ...any) {
 	c.out.Rows = append(c.out.Rows, Row{fate, printable(where), printable(fmt.Sprintf(format, args...))})
 }
 
-// place is FILE:LINE KEY, as far as they are known.
+// place is FILE:LINE KEY, with what is known of it.
 func place(file string, n *document.Node, key string) string {
 	if n != nil {
 		file = fmt.Sprintf("%s:%d", file, n.Line)
@@ -114,7 +115,7 @@ func place(file string, n *document.Node, key string) string {
 	return strings.TrimSpace(file + " " + key)
 }
 
-// printable is a text in one line of a table.
+// printable is a text as one line of a table.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -124,7 +125,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// read reads a file of the folder; nil where it is not there or wrong.
+// read reads a file of the folder; nil where it is missing or wrong.
 func (c *converter) read(name string) (*document.Node, []byte) {
 	src, err := fs.ReadFile(c.folder, name)
 	if err != nil {
@@ -159,7 +160,7 @@ func sorted[V any](m map[string]V) []string {
 	return out
 }
 
-// instead says what takes the place of a service's section.
+// instead says what replaces the section of a service.
 var instead = map[string]string{
 	"cluster":                "comb serve has an identity of its own (comb config get-id)",
 	"rest-server":            "comb serve answers /rest-server itself",
@@ -192,7 +193,7 @@ var instead = map[string]string{
 	"hivedscheduler":         "of it the config alone is used",
 }
 
-// leftOut names every section that has no effect.
+// leftOut reports every section that has no effect.
 func (c *converter) leftOut(services *document.Node) {
 	if services == nil {
 		return

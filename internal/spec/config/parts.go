@@ -8,7 +8,7 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// whole stands for the part of a device that is not divided.
+// whole is the part of a device that is not divided.
 const whole = -1
 
 // divided names a device on its node, whatever the SKUs of its leaves.
@@ -17,7 +17,7 @@ type divided struct {
 	index int64
 }
 
-// dividedUse is what stands on one device: parts of it, or all of it.
+// dividedUse is how leaves use one device: parts of it, or all of it.
 type dividedUse struct {
 	whole *document.Node
 	parts map[int64]*document.Node
@@ -28,7 +28,7 @@ func (e *expander) isPart(level int) bool {
 	return e.chain.device >= 0 && level == len(e.chain.levels)-1
 }
 
-// index64 reads an address that must be a device index, -1 when it is none.
+// index64 reads an address that must be a device index; -1 when it is not one.
 func (e *expander) index64(address string, at spot, what string) int64 {
 	if index, ok := number(address); ok {
 		return index
@@ -61,9 +61,9 @@ func (e *expander) partIndex(address string, at spot) int64 {
 	return part
 }
 
-// share notes who uses a device, and reports one that is used as a whole and in
-// parts, or a part that leaves of two types stand for. A divided device counts
-// as one GPU of its machine.
+// share notes which leaf uses a device. It reports a device that is used as a whole and in
+// parts, and a part for which leaves of two types stand. A divided device counts as one GPU
+// of its machine.
 func (e *expander) share(m *machine, d device, at spot) {
 	if !e.divides {
 		return
@@ -99,7 +99,7 @@ func (e *expander) share(m *machine, d device, at spot) {
 	u.parts[d.part] = at.near
 }
 
-// checkParts holds the SKUs to the device levels of their chains.
+// checkParts checks the SKU against the device level of its chain.
 func (b *builder) checkParts(c *chain, at *document.Node) {
 	s := b.sku(c.sku())
 	entry := b.skus[c.sku()]

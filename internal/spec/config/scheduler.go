@@ -9,14 +9,14 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// scheduler takes the scheduler's configuration over as it is written, and adds what it does not
-// say: which groups have virtual clusters, and the makers of machines' devices.
+// scheduler takes the scheduler's configuration over as it is written. It adds what that
+// leaves open: which groups may use virtual clusters, and the makers of the devices.
 func (c *converter) scheduler(n *document.Node) []byte {
 	outer, problems := n.Inside(document.DefaultLimits())
 	if c.problems = append(c.problems, problems...); outer == nil || len(problems) > 0 {
 		return []byte(n.Text)
 	}
-	inner, _ := document.Parse("", []byte(n.Text), document.DefaultLimits()) // the same, with places in the text itself
+	inner, _ := document.Parse("", []byte(n.Text), document.DefaultLimits()) // parsed again, for places in the text itself
 	c.row(TakenOver, place(Services, n, "hivedscheduler.config"), "cells and virtual clusters, as they are written")
 	c.absent(outer)
 	var keys []added
@@ -48,7 +48,7 @@ func fields(n *document.Node) []document.Field {
 	return n.Fields
 }
 
-// absent tells which workers of the layout the scheduler does not know.
+// absent reports workers of the layout that the scheduler's configuration does not contain.
 func (c *converter) absent(n *document.Node) {
 	if len(c.machines) == 0 {
 		return
@@ -79,7 +79,7 @@ func items(n *document.Node) []*document.Node {
 	return n.Items
 }
 
-// addresses collects the addresses of a cell and of those inside it.
+// paiAddresses collects the addresses of a cell and of those inside it.
 func paiAddresses(cell *document.Node, into map[string]bool) {
 	if a := paiText(cell.Get("cellAddress")); a != "" {
 		into[a[strings.LastIndexByte(a, '/')+1:]] = true
@@ -89,10 +89,10 @@ func paiAddresses(cell *document.Node, into map[string]bool) {
 	}
 }
 
-// makersOf gives the SKUs of machines whose devices are not NVIDIA's, by the layout, the keys that
-// say so: a SKU with gpu alone is NVIDIA's.
+// makersOf returns the keys for SKUs of machines whose devices are not NVIDIA's by the
+// layout. A SKU with gpu alone is NVIDIA's.
 func (c *converter) makersOf(inner, outer *document.Node) (keys []added) {
-	makes := map[string]paiMachine{} // by name, those of other makers
+	makes := map[string]paiMachine{} // machines with devices of other makers, by name
 	for _, m := range c.machines {
 		if d, _ := c.deviceOf(c.skuAt(m.sku).Value); d.kind != "nvidia" || d.resource != "" {
 			makes[m.name] = m
@@ -103,7 +103,7 @@ func (c *converter) makersOf(inner, outer *document.Node) (keys []added) {
 		key = "gpuTypes"
 	}
 	physical := inner.Get("physicalCluster")
-	seen := map[string]string{} // the keys that leaf types have got
+	seen := map[string]string{} // keys that leaf types have, by type
 	for i, top := range items(physical.Get("physicalCells")) {
 		named := map[string]bool{}
 		paiAddresses(top, named)
@@ -138,15 +138,15 @@ func (c *converter) makersOf(inner, outer *document.Node) (keys []added) {
 	return keys
 }
 
-// devicesType is what a machine type calls its devices.
+// devicesType is the type of the devices of a machine type.
 func devicesType(sku *document.Node) *document.Node {
 	return cmp.Or(sku.Get("computing-device"), sku.Get("gpu")).Get("type")
 }
 
-// leafOf is the type of the devices inside a cell type.
+// leafOf is the type of the leaves inside a cell type.
 func leafOf(physical *document.Node, kind string) string {
 	types := physical.Get("cellTypes")
-	for range len(fields(types)) + 1 { // types that contain each other have none
+	for range len(fields(types)) + 1 { // types that contain each other have no leaf
 		inside := types.Get(kind)
 		if inside == nil {
 			return kind
@@ -156,17 +156,17 @@ func leafOf(physical *document.Node, kind string) string {
 	return ""
 }
 
-// added is what is written into a map of a text, before all that is there.
+// added is text that is written into a map, before what is there.
 type added struct {
 	to   *document.Node
 	keys []string
 }
 
-// insert writes keys into a text of YAML: a line each where the map has lines, else behind its
+// insert writes keys into a text of YAML: a line each where the map has lines, else after its
 // brace. Nothing else of the text changes.
 func insert(src string, keys []added) []byte {
 	lines := strings.Split(src, "\n")
-	slices.SortFunc(keys, func(a, b added) int { // the last first, so that places stay
+	slices.SortFunc(keys, func(a, b added) int { // the last first, so that earlier places stay valid
 		return cmp.Or(cmp.Compare(b.to.Line, a.to.Line), cmp.Compare(b.to.Column, a.to.Column))
 	})
 	for _, k := range keys {
@@ -180,7 +180,7 @@ func insert(src string, keys []added) []byte {
 			lines[at.Line-1] = string(line[:at.Column]) + what + string(line[at.Column:])
 			continue
 		}
-		first := at.Fields[0] // a map without braces has one
+		first := at.Fields[0] // a map without braces has at least one field
 		for i, key := range k.keys {
 			lines = slices.Insert(lines, first.Line-1+i, strings.Repeat(" ", first.Column-1)+key)
 		}

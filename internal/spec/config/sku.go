@@ -18,16 +18,16 @@ type skuEntry struct {
 	at   *document.Node
 	sku  cell.SKU
 	used bool
-	says bool // whether its GPUs are pretended
+	says bool // the file says whether its GPUs are pretended
 }
 
-// bareSKU is a leaf type without an entry: one NVIDIA GPU, nothing else limited.
+// bareSKU is the SKU of a leaf type without an entry: one NVIDIA GPU, nothing else limited.
 func bareSKU(t cell.TypeName) cell.SKU {
 	return cell.SKU{Name: t, GPU: 1, Device: cell.NVIDIA, EnvVar: envVar(cell.NVIDIA)}
 }
 
-// partVar is the variable that shows a task its parts of devices: slices are
-// named by the container toolkit's variable, shares by the devices'.
+// partVar is the variable that shows a task its parts of devices. Slices are named by the
+// container toolkit's variable, shares by that of the devices.
 func partVar(s cell.SKU) string {
 	if s.Part == cell.MIG && s.Device == cell.NVIDIA {
 		return "NVIDIA_VISIBLE_DEVICES"
@@ -50,7 +50,7 @@ func envVar(k cell.DeviceKind) string {
 	return "COMB_DEVICES"
 }
 
-// skuTypes returns the SKUs of a file, which older files call gpuTypes.
+// skuTypes returns the node with the SKUs of a file, which older files call gpuTypes.
 func (b *builder) skuTypes(physical *document.MapReader) *document.Node {
 	skus, older := physical.Node("skuTypes"), physical.Node("gpuTypes")
 	switch {
@@ -78,7 +78,7 @@ func (b *builder) readSKUs(n *document.Node) {
 	}
 }
 
-// variable is what an environment variable's name looks like.
+// variable matches the name of an environment variable.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func (b *builder) readSKU(f document.Field) cell.SKU {
@@ -87,7 +87,7 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 	device := m.String("device", document.Text{OneOf: []string{"nvidia", "amd", "tpu", "cpu", "other"}})
 	devices := int64(0)
 	if device != "cpu" && (device != "" || m.Has("gpu")) {
-		devices = 1 // also where what is written cannot be read
+		devices = 1 // also where the value cannot be read
 	}
 	s.GPU = m.Int("gpu", document.Range{Max: 1024, Default: devices})
 	s.MilliCPU = b.cpu(m.Node("cpu"))
@@ -138,14 +138,15 @@ func (b *builder) readSKU(f document.Field) cell.SKU {
 	return s
 }
 
-// What Kubernetes takes as names: of objects, of resources, and of the attributes of devices.
+// The names that Kubernetes accepts for objects, for resources, and for attributes of
+// devices.
 var (
 	objectName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	resourceName  = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
 	attributeName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// readDRA reads how devices are given to pods one by one.
+// readDRA reads how devices are given to pods by dynamic resource allocation.
 func (b *builder) readDRA(n *document.Node, s *cell.SKU) cell.DRA {
 	m := b.Map(n, "dra")
 	d := cell.DRA{Class: m.String("deviceClass", document.Text{Max: 253})}
@@ -182,12 +183,12 @@ func (b *builder) readDRA(n *document.Node, s *cell.SKU) cell.DRA {
 	return d
 }
 
-// resource reads the name of what a device plugin offers.
+// resource reads the name of a device plugin's resource.
 func (b *builder) resource(n *document.Node) string {
 	name := b.String(n, document.Text{Max: 253 + 1 + 63})
 	domain, plugin, _ := strings.Cut(name, "/")
 	switch {
-	case n.Kind != document.Scalar: // it was told
+	case n.Kind != document.Scalar: // it was reported
 	case !fits(domain, domainName, 253) || !fits(plugin, resourceName, 63):
 		b.Problem(n, "%s is no name of what a device plugin offers: write one such as nvidia.com/mig-1g.5gb; kubectl describe node shows those of a node", document.Quote(name))
 	case domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io"):
@@ -196,7 +197,7 @@ func (b *builder) resource(n *document.Node) string {
 	return name
 }
 
-// checkResource holds devices that a plugin gives to what such can be.
+// checkResource checks what is possible for devices of a device plugin.
 func (b *builder) checkResource(n *document.Node, s *cell.SKU) {
 	switch {
 	case s.Device == cell.CPU:
@@ -208,7 +209,7 @@ func (b *builder) checkResource(n *document.Node, s *cell.SKU) {
 	}
 }
 
-// checkPart holds a part to what a device can be divided into.
+// checkPart checks that the kind of device can be divided into such parts.
 func (b *builder) checkPart(m *document.MapReader, s *cell.SKU) {
 	switch {
 	case s.Part == "":
@@ -221,7 +222,7 @@ func (b *builder) checkPart(m *document.MapReader, s *cell.SKU) {
 	}
 }
 
-// deviceFile checks a device file: below /dev, with at most one number of a device.
+// deviceFile checks the path of a device file: below /dev, with at most one number.
 func (b *builder) deviceFile(n *document.Node) string {
 	file := b.String(n, document.Text{Max: 256})
 	plain := file
@@ -251,14 +252,14 @@ func (b *builder) cpu(n *document.Node) int64 {
 	case n.Kind != document.Scalar || err != nil || math.IsNaN(v) || v < 0 || milli > 1e9:
 		b.Problem(n, "expected a number of cores such as 4, 0.5 or 500m, at most 1000000%s", found(n))
 		return 0
-	case v > 0 && milli == 0: // it would be without a limit
+	case v > 0 && milli == 0: // rounded to 0 it would mean no limit
 		b.Problem(n, "%s cores are too few: 1m is the smallest that counts, and 0 is not limited", document.Quote(n.Text))
 		return 0
 	}
 	return int64(milli)
 }
 
-// found says which value stands there, of one that is no map and no list.
+// found quotes a value that is neither a map nor a list.
 func found(n *document.Node) string {
 	if n.Kind != document.Scalar {
 		return ""
@@ -291,7 +292,7 @@ func (b *builder) sku(t cell.TypeName) cell.SKU {
 // usedSKUs returns the SKUs of all chains, sorted, and warns of the others.
 func (b *builder) usedSKUs() []cell.SKU {
 	set := map[cell.TypeName]cell.SKU{}
-	above := map[cell.TypeName]*document.Node{} // what has these leaves
+	above := map[cell.TypeName]*document.Node{} // the types above these leaves
 	var leaves []string
 	for _, name := range slices.Sorted(maps.Keys(b.chains)) {
 		if c := b.chains[name]; c != nil {
@@ -325,7 +326,7 @@ func (b *builder) usedSKUs() []cell.SKU {
 	return out
 }
 
-// inherits warns of GPUs that are pretended although the file does not say it.
+// inherits warns of GPUs that are pretended although the file does not say so.
 func (b *builder) inherits(at *document.Node, name cell.TypeName, from string) {
 	if at != nil {
 		b.Warn(at, "the GPUs of %s are pretended: %s; write pretended: true or false at it in skuTypes, "+

@@ -16,7 +16,8 @@ const (
 	maxFolder   = 4096 // bytes of a path
 )
 
-// storageName is the name of a folder below /mnt and, in capitals, part of a variable's.
+// storageName matches the name of a folder below /mnt, which in capitals is also part of a
+// variable's name.
 var storageName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
 
 // readStorages reads the folders that jobs may name:
@@ -88,7 +89,7 @@ func readStorage(b *document.Reader, f document.Field, hasVC func(string) bool) 
 	return s
 }
 
-// closed are folders whose files rule the machine.
+// closed are folders that control the machine.
 func closed() []string {
 	return []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/run", "/var/lib/docker", "/var/lib/containerd"}
 }

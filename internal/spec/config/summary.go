@@ -70,7 +70,7 @@ func plural(n int64, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// amounts tells a SKU's CPU and memory; 0 is no limit.
+// amounts writes a SKU's CPU and memory; 0 is no limit.
 func amounts(s *cell.SKU) string {
 	cpu, memory := "CPU not limited", "memory not limited"
 	if s.MilliCPU > 0 {
@@ -118,7 +118,7 @@ func cellCounts(spec *cell.Spec) [][]int64 {
 	return out
 }
 
-// chainIndex is the chain of a top-level cell.
+// chainIndex is the index of the chain of a top-level cell.
 func chainIndex(spec *cell.Spec, top *cell.CellSpec) int {
 	i, _ := slices.BinarySearchFunc(spec.Chains, top.Type, func(c cell.ChainSpec, t cell.TypeName) int { return strings.Compare(string(c.Name), string(t)) })
 	return i
@@ -166,7 +166,7 @@ func summarizeVC(b *strings.Builder, spec *cell.Spec, v *cell.VCSpec, c model.VC
 	b.WriteString(strings.Join(parts, ",") + "\n")
 }
 
-// rules names the policy of a virtual cluster and what else was set.
+// rules names the policy of a virtual cluster and its other settings.
 func rules(c model.VCConfig) string {
 	text := "policy " + cmp.Or(c.Policy, "fifo")
 	for _, p := range c.Params {
@@ -205,7 +205,7 @@ func rules(c model.VCConfig) string {
 	return text
 }
 
-// countNodes counts machines; one may carry cells of several chains.
+// countNodes counts machines, each once although it may have cells of several chains.
 func countNodes(spec *cell.Spec) int {
 	isNode := nodeTypes(spec)
 	names := map[string]bool{}

@@ -15,7 +15,7 @@ const (
 	anyType   = "*"
 )
 
-// readThroughputs reads what was measured offline of how fast models run:
+// readThroughputs reads offline measurements of how fast models run:
 //
 //	throughputs:
 //	  resnet50: {V100: {1: 100, 2: 190, 4: 340}, "*": {1: 60}}

@@ -16,12 +16,12 @@ type cellType struct {
 	child  cell.TypeName
 	number int64
 	isNode bool
-	// isDevice is set where a device is divided: what is below are its parts.
+	// isDevice is set where a device is divided: the cells below are its parts.
 	isDevice bool
-	broken   bool // a problem of it is reported: what it holds is not known
+	broken   bool // a problem of it was reported, and what it holds is unknown
 }
 
-// chain is the path of types below a type that stands at the top.
+// chain is the path of types from the type of a top-level cell to the leaf.
 type chain struct {
 	name   cell.ChainName
 	levels []*cellType // top first; the last is the leaf, with number 0
@@ -33,13 +33,13 @@ type chain struct {
 	nodes  map[cell.NodeName]*document.Node
 	// addresses of the top-level cells above node level
 	addresses map[string]bool
-	lacking   bool // in some cell others are missing
+	lacking   bool // some cell lacks others
 }
 
 // level returns the cell package's number of the level at an index of levels.
 func (c *chain) level(i int) cell.Level { return cell.Level(len(c.levels) - i) }
 
-// whole reports whether no cell is missing in one at an index of levels.
+// whole reports whether no cell is missing below s, which is at index i of levels.
 func (c *chain) whole(s *cell.CellSpec, i int) bool {
 	if i >= c.node {
 		return true
@@ -51,7 +51,7 @@ func (c *chain) whole(s *cell.CellSpec, i int) bool {
 // sku returns the leaf type.
 func (c *chain) sku() cell.TypeName { return c.levels[len(c.levels)-1].name }
 
-// index returns the place of a type in levels, or -1.
+// index returns the index of a type in levels, or -1.
 func (c *chain) index(t cell.TypeName) int {
 	return slices.IndexFunc(c.levels, func(l *cellType) bool { return l.name == t })
 }
@@ -65,7 +65,7 @@ func (c *chain) path(to int) string {
 	return strings.Join(names, ".")
 }
 
-// aType is how a cell type is written.
+// aType describes a cell type, for messages.
 const aType = "how devices sit together, such as NODE: {childCellType: GPU, childCellNumber: 8, isNodeLevel: true}"
 
 func (b *builder) readTypes(n *document.Node) {
@@ -107,8 +107,9 @@ func (b *builder) readTypes(n *document.Node) {
 	b.checkCycles()
 }
 
-// meant reports whether a map says true at a key that is nearer to one than to another, and is
-// neither: that it is unknown is reported, and the rest of the file is read as it was meant.
+// meant reports whether a map has a key set to true that is probably a misspelling of key,
+// and not of other. The misspelling is reported, and the rest of the file is read as it was
+// meant.
 func meant(n *document.Node, key, other string) bool {
 	return n != nil && n.Kind == document.Map && slices.ContainsFunc(n.Fields, func(f document.Field) bool {
 		return f.Key != key && f.Value != nil && f.Value.Text == "true" &&
@@ -123,7 +124,7 @@ func (b *builder) typeName(at *document.Node, name string) {
 	}
 }
 
-// checkCycles reports each cycle of types once and cuts it.
+// checkCycles reports each cycle of types once, and cuts it.
 func (b *builder) checkCycles() {
 	done := map[cell.TypeName]bool{}
 	for _, name := range slices.Sorted(maps.Keys(b.types)) {
@@ -152,8 +153,8 @@ func cut(s string) string {
 	return s
 }
 
-// chainOf returns the chain whose top is a type, nil when it cannot be one. The
-// first cell that uses it is the place of problems.
+// chainOf returns the chain whose top is a type; nil when there cannot be one. Its problems
+// are reported at the first cell that uses it.
 func (b *builder) chainOf(at *document.Node, top cell.TypeName) *chain {
 	if c, ok := b.chains[cell.ChainName(top)]; ok {
 		return c
@@ -174,7 +175,7 @@ func (b *builder) chainOf(at *document.Node, top cell.TypeName) *chain {
 func (b *builder) descend(at *document.Node, c *chain) bool {
 	name := cell.TypeName(c.name)
 	if len(b.types) == 0 {
-		return false // that there are no types is reported
+		return false // missing types are reported
 	}
 	if b.types[name] == nil {
 		b.Problem(at, "the cell type %s is not defined in cellTypes%s", document.Quote(string(name)), document.DidYouMean(string(name), b.typeNames()))
@@ -196,7 +197,7 @@ func (b *builder) descend(at *document.Node, c *chain) bool {
 		}
 		c.levels = append(c.levels, t)
 		if t.broken && t.child == "" {
-			return false // what would be below is not known
+			return false // what is below is unknown
 		}
 		if t.number == 0 || t.child == "" {
 			break
@@ -208,7 +209,7 @@ func (b *builder) descend(at *document.Node, c *chain) bool {
 		}
 	}
 	if nodes != 1 && slices.ContainsFunc(c.levels, func(t *cellType) bool { return t.broken }) {
-		return false // what is reported of them may be why
+		return false // problems that were reported may be the cause
 	}
 	if nodes != 1 {
 		advice := "; set isNodeLevel: true at the type that is a whole machine"
@@ -225,7 +226,7 @@ func (b *builder) descend(at *document.Node, c *chain) bool {
 	return b.measure(at, c)
 }
 
-// measure counts what one top-level cell holds, before anything is built.
+// measure counts the cells and leaves of one top-level cell, before anything is built.
 func (b *builder) measure(at *document.Node, c *chain) bool {
 	for i := len(c.levels) - 2; i >= 0; i-- {
 		c.leaves *= c.levels[i].number
@@ -247,7 +248,7 @@ func (b *builder) measure(at *document.Node, c *chain) bool {
 func (b *builder) typeNames() []string {
 	var names []string
 	for name := range b.types {
-		if !strings.Contains(string(name), ".") { // such a one is refused
+		if !strings.Contains(string(name), ".") { // a name with a dot is refused
 			names = append(names, string(name))
 		}
 	}

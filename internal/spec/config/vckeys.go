@@ -77,7 +77,7 @@ func (b *builder) userLimits(n *document.Node, c *model.VCConfig) {
 	}
 	m.Rest()
 	if b.Count() > before {
-		return // what it would bound could not be read
+		return // the limits could not be read
 	}
 	if l == (model.UserLimits{}) {
 		b.Problem(n, "it bounds nothing: give gpus, running, waiting or priority, or leave it out")
@@ -155,8 +155,8 @@ func (b *builder) policy(n *document.Node) model.VCConfig {
 	return out
 }
 
-// params reports the parameters that the policy cannot use, each at its place; one that
-// is wrong as it is left out, at the policy's name.
+// params reports the parameters that the policy cannot use, each at its place. A missing one
+// is reported at the policy's name.
 func (b *builder) params(c model.VCConfig, name *document.Node, given []document.Field) {
 	if b.policies.New == nil {
 		return
@@ -175,7 +175,7 @@ func (b *builder) params(c model.VCConfig, name *document.Node, given []document
 	}
 }
 
-// formerly reads an older name, nil when there is none or it is no name.
+// formerly reads a former name; nil when there is none, or it is not a name.
 func (b *builder) formerly(n *document.Node, what string) *document.Node {
 	if n == nil || n.Kind == document.Null {
 		return nil
@@ -186,12 +186,12 @@ func (b *builder) formerly(n *document.Node, what string) *document.Node {
 	return n
 }
 
-// renames lists the virtual clusters that had another name, in order of the new ones,
-// and reports contradictions. Of one that may have had several, the first that is known
+// renames lists the virtual clusters that had another name, in order of the new names, and
+// reports contradictions. Where several former names are possible, the first that exists
 // where the file is applied counts.
 func (b *builder) renames() {
 	here, taken := map[cell.VCName]*vc{}, map[cell.VCName]*document.Node{}
-	for i := range b.vcs { // a parent stands before its children
+	for i := range b.vcs { // a parent comes before its children
 		v := &b.vcs[i]
 		here[v.spec.Name] = v
 		var parent []cell.VCName
@@ -221,7 +221,7 @@ func (b *builder) renames() {
 			add(v, from, v.formerly)
 		}
 	}
-	for i := range b.vcs { // what a name may mean beside, after all that names do mean
+	for i := range b.vcs { // further possible names, after all certain ones
 		v := &b.vcs[i]
 		for _, from := range v.older {
 			if here[from] == nil && taken[from] == nil {
@@ -232,10 +232,11 @@ func (b *builder) renames() {
 	slices.SortStableFunc(b.renamed, func(x, y model.Rename) int { return cmp.Compare(x.To, y.To) })
 }
 
-// olderNames returns what a virtual cluster may have been called, the likeliest first. Inside
-// another one, its own name and one without a dot are relative to what that one was called. Its
-// own "formerly" may be from an earlier change, and the name that of one that was inside none;
-// one that is inside another now under the name that it had can only mean that.
+// olderNames returns the possible former names of a virtual cluster, the likeliest first.
+// Inside another one, its own name, and a former name without a dot, are relative to the
+// parent's former names. Its own "formerly" may be from an earlier change than its parent's.
+// The former name may also be that of one that was inside none, unless that is the present
+// name.
 func (v *vc) olderNames(parent []cell.VCName) []cell.VCName {
 	switch {
 	case v.formerly == nil && v.spec.Parent == "":
@@ -251,7 +252,7 @@ func (v *vc) olderNames(parent []cell.VCName) []cell.VCName {
 	return append(slices.DeleteFunc(relative, func(n cell.VCName) bool { return n == v.spec.Name }), name)
 }
 
-// inside returns the names of a virtual cluster inside others.
+// inside returns the names of a virtual cluster inside each of the parents.
 func inside(parents []cell.VCName, name cell.VCName) []cell.VCName {
 	var out []cell.VCName
 	for _, p := range parents {
@@ -265,19 +266,19 @@ func (b *builder) nodeRename(to cell.NodeName, n *document.Node) {
 	from := cell.NodeName(n.Text)
 	for _, r := range b.nodeRenames {
 		if r.from == from && r.to == to {
-			return // another chain's cell of the same machine says so too
+			return // another chain's cell of the same machine says the same
 		}
 	}
 	b.nodeRenames = append(b.nodeRenames, nodeRename{from, to, n})
 }
 
-// nodeRename is one node's "formerly".
+// nodeRename is the former name of one node.
 type nodeRename struct {
 	from, to cell.NodeName
 	at       *document.Node
 }
 
-// checkNodeRenames reports contradictions between the older names of nodes.
+// checkNodeRenames reports contradictions between the former names of nodes.
 func (b *builder) checkNodeRenames() {
 	was, is := map[cell.NodeName]*nodeRename{}, map[cell.NodeName]*nodeRename{}
 	for i := range b.nodeRenames {

@@ -16,8 +16,8 @@ type vc struct {
 	spec     cell.VCSpec
 	policy   model.VCConfig
 	claims   []claim
-	formerly *document.Node // its older name, nil if none
-	older    []cell.VCName  // what that, or its parent's, may mean
+	formerly *document.Node // its former name, nil if none
+	older    []cell.VCName  // names that formerly, or the parent's, may stand for
 }
 
 // claim is one entry of virtualCells.
@@ -42,7 +42,7 @@ func (b *builder) readVCs(n *document.Node) {
 	}
 }
 
-// readChildren reads the virtual clusters of one level, each with those inside.
+// readChildren reads the virtual clusters of one level, each with those inside it.
 func (b *builder) readChildren(fields []document.Field, parent cell.VCName, depth int) {
 	if depth > maxVCDepth && len(fields) > 0 {
 		b.Problem(fields[0].At(), "virtual clusters are nested too deep: at most %d levels are allowed", maxVCDepth)
@@ -60,8 +60,8 @@ func (b *builder) readChildren(fields []document.Field, parent cell.VCName, dept
 	}
 }
 
-// readVC reads one virtual cluster and those inside it. The name of one inside
-// is the path from the top, joined by dots.
+// readVC reads one virtual cluster and those inside it. The name of an inner one is the path
+// from the top, joined by dots.
 func (b *builder) readVC(f document.Field, parent cell.VCName, depth int) {
 	m := b.Map(f.Value, "the virtual cluster "+document.Quote(f.Key))
 	children := m.Map("virtualClusters", "virtualClusters").Fields()
@@ -69,7 +69,7 @@ func (b *builder) readVC(f document.Field, parent cell.VCName, depth int) {
 	if b.name(v.at, f.Key, "a virtual cluster") && strings.Contains(f.Key, ".") && (parent != "" || len(children) > 0) {
 		b.Problem(v.at, "the virtual cluster %s must not contain a dot: dots separate the names of nested virtual clusters", document.Quote(f.Key))
 	}
-	if f.Key == "" { // a parent's name must not be that of having none
+	if f.Key == "" { // "" as a parent means no parent
 		v.spec.Name = `""`
 	}
 	if parent != "" {
@@ -98,8 +98,8 @@ func (b *builder) readVC(f document.Field, parent cell.VCName, depth int) {
 	b.readChildren(children, v.spec.Name, depth+1)
 }
 
-// checkVCNames finds two virtual clusters with one name: "a.b" at the top and "b"
-// inside "a"; and names that are too long as a whole.
+// checkVCNames reports two virtual clusters with one name, such as "a.b" at the top and "b"
+// inside "a", and names that are too long as a whole.
 func (b *builder) checkVCNames() {
 	first := map[cell.VCName]*document.Node{}
 	for i := range b.vcs {
@@ -115,13 +115,13 @@ func (b *builder) checkVCNames() {
 	}
 }
 
-// addQuota adds a claim to a VC's quota, to the same chain and level's if there.
+// addQuota adds a claim to a VC's quota, to the entry of its chain and level if there is one.
 func addQuota(quota []cell.QuotaSpec, c claim) []cell.QuotaSpec {
 	q := cell.QuotaSpec{Chain: c.chain.name, Level: c.chain.level(c.level), Number: int32(c.number)}
 	for i := range quota {
 		if quota[i].Chain == q.Chain && quota[i].Level == q.Level {
 			sum := int64(quota[i].Number) + c.number
-			quota[i].Number = int32(min(sum, 1<<31-1)) // over-commitment is found by the claims
+			quota[i].Number = int32(min(sum, 1<<31-1)) // overcommitment is reported for the claims
 			return quota
 		}
 	}
@@ -144,15 +144,15 @@ func (b *builder) readClaim(n *document.Node) claim {
 	return c
 }
 
-// resolve finds the chain and level of a quota path "Top.Child...Type". HiveD
-// looks at the first and last type only; a wrong one between is a mistake that
-// would mislead readers.
+// resolve finds the chain and level of a quota path "Top.Child...Type". HiveD looks only at
+// the first and last type. A wrong type between them would mislead readers, so it is a
+// mistake.
 func (b *builder) resolve(n *document.Node, path string) (*chain, int) {
 	parts := strings.Split(path, ".")
 	first, last := cell.TypeName(parts[0]), cell.TypeName(parts[len(parts)-1])
 	c, used := b.chains[cell.ChainName(first)]
 	if !used && len(b.types) == 0 {
-		return nil, 0 // that there are no types is reported
+		return nil, 0 // missing types are reported
 	}
 	if !used {
 		if paths := b.pathsTo(last); len(paths) > 0 && len(b.pathsTo(first)) > 0 {
@@ -164,7 +164,7 @@ func (b *builder) resolve(n *document.Node, path string) (*chain, int) {
 			return nil, 0
 		}
 		if len(b.chains) == 0 {
-			return nil, 0 // that there are no physicalCells is reported
+			return nil, 0 // missing physicalCells are reported
 		}
 		if b.lost && b.types[first] != nil {
 			return nil, 0 // it may be the cell that could not be read
@@ -174,7 +174,7 @@ func (b *builder) resolve(n *document.Node, path string) (*chain, int) {
 		return nil, 0
 	}
 	if c == nil {
-		return nil, 0 // its own problems are reported
+		return nil, 0 // its problems are reported
 	}
 	level := c.index(last)
 	if level < 0 {
@@ -188,7 +188,7 @@ func (b *builder) resolve(n *document.Node, path string) (*chain, int) {
 	return c, level
 }
 
-// unsure reports whether cells may lack because of what is reported already.
+// unsure reports whether cells may lack because of a problem that is reported already.
 func (b *builder) unsure() bool {
 	for _, t := range b.types {
 		if t.broken {

@@ -22,11 +22,11 @@ type combRole struct {
 	env        []model.EnvVar
 	workDir    string
 	diskMB     int64
-	disk       *document.Node // where that stands
+	disk       *document.Node // where the disk is in the file
 }
 
-// readComb reads extras.comb, the keys that are Comb's own: they have types, and
-// an unknown one is an error.
+// readComb reads extras.comb, the keys of Comb's own. They have types, and an unknown one is
+// an error.
 func (p *parser) readComb(m *document.MapReader) {
 	p.extras.node = m.Self()
 	p.readPriority(m.Node("priority"))
@@ -72,12 +72,12 @@ func (p *parser) readComb(m *document.MapReader) {
 	m.Rest()
 }
 
-// roleKeys are what a task role of extras.comb may have.
+// roleKeys are the keys of a task role of extras.comb.
 func roleKeys() []string {
 	return []string{"elastic", "minInstances", "workDir", "env", "disk", "limits"}
 }
 
-// readSuspend reads how tasks are asked before they are suspended.
+// readSuspend reads how tasks are told that they will be suspended.
 func (p *parser) readSuspend(m *document.MapReader) {
 	n := m.Node("suspend")
 	if n == nil || n.Kind == document.Null {
@@ -95,8 +95,8 @@ func (p *parser) readSuspend(m *document.MapReader) {
 	p.job.Hints.Suspend = c
 }
 
-// signals are those that a job may be told something by: none of them means
-// anything to a program that does not ask for it, but to end.
+// signals are those by which a job may be notified. None has a meaning to a program that does
+// not handle it, except that it may end the program.
 func signals() []string { return []string{"USR1", "USR2", "HUP", "WINCH", "URG"} }
 
 // signal reads the name of a signal.
@@ -174,7 +174,7 @@ func (p *parser) memory(n *document.Node) int64 {
 // label reads a short name that is shown to users.
 func (p *parser) label(n *document.Node) string { return p.line(n, maxName) }
 
-// line reads one line of at most so many characters.
+// line reads one line of at most this many characters.
 func (p *parser) line(n *document.Node, most int) string {
 	s := p.r.String(n, document.Text{Max: most})
 	if strings.ContainsFunc(s, unicode.IsControl) {
@@ -184,7 +184,7 @@ func (p *parser) line(n *document.Node, most int) string {
 	return s
 }
 
-// readDeadlines reads a staircase: later deadlines, values that do not rise.
+// readDeadlines reads deadlines that rise, with values that do not rise.
 func (p *parser) readDeadlines(m *document.MapReader) {
 	items := m.List("deadlines")
 	if len(items) > maxDeadlines {
@@ -212,7 +212,7 @@ func (p *parser) readDeadlines(m *document.MapReader) {
 	}
 }
 
-// readNodes reads where the job may run, where never, and where first.
+// readNodes reads the nodes on which the job may run, never runs, and runs by preference.
 func (p *parser) readNodes(m *document.MapReader) {
 	allowed, avoided, preferred := m.Node("allowedNodes"), m.Node("avoidedNodes"), m.Node("preferredNodes")
 	p.job.AllowedNodes = p.nodeList(allowed)
@@ -233,7 +233,7 @@ func (p *parser) readNodes(m *document.MapReader) {
 	}
 }
 
-// nodeList reads names of nodes that exist, each once.
+// nodeList reads names of existing nodes, each once.
 func (p *parser) nodeList(at *document.Node) []cell.NodeName {
 	var out []cell.NodeName
 	seen := map[string]bool{}
@@ -289,7 +289,7 @@ func (p *parser) readCombRole(f document.Field) combRole {
 	return c
 }
 
-// deviceVariables say which devices a task uses.
+// deviceVariables are the variables that name the devices of a task.
 var deviceVariables = map[string]bool{"CUDA_VISIBLE_DEVICES": true, "NVIDIA_VISIBLE_DEVICES": true, "HIP_VISIBLE_DEVICES": true, "ROCR_VISIBLE_DEVICES": true,
 	"TPU_VISIBLE_CHIPS": true, "TPU_VISIBLE_DEVICES": true}
 

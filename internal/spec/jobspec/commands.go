@@ -6,12 +6,12 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// The lines that surround the commands of callbacks. $? is what the last
-// command before them returned.
+// The lines around the commands of callbacks. $? is the status of the last command before
+// them.
 const (
 	// stopOnFailure ends the task when the command before it failed.
 	stopOnFailure = `comb_status=$?; [ "$comb_status" -eq 0 ] || exit "$comb_status"`
-	// giveStatus ends the task well whatever an optional callback before it returned.
+	// giveStatus ends the task with status 0, whatever the status of an optional callback.
 	giveStatus = `exit 0`
 )
 
@@ -68,7 +68,7 @@ func (p *parser) checkDeployment(m *document.MapReader) {
 	}
 }
 
-// checkRoleName reports a key that should name a task role and does not.
+// checkRoleName reports a key that should name a task role and does not, and returns false.
 func (p *parser) checkRoleName(f document.Field) bool {
 	if contains(p.roleNames, f.Key) {
 		return true
@@ -77,9 +77,9 @@ func (p *parser) checkRoleName(f document.Field) bool {
 	return false
 }
 
-// makeCommands puts a role's shell lines together: what its prerequisites do at
-// the start, the deployment's preCommands, its own commands, the postCommands,
-// and what its prerequisites do on success, in reverse.
+// makeCommands puts a role's shell lines together: what its prerequisites do at the start,
+// the deployment's preCommands, its own commands, the postCommands, and what its
+// prerequisites do on success, in reverse order.
 func (p *parser) makeCommands(r *role, used []*prerequisite, own []*document.Node) {
 	for _, pre := range used {
 		p.addCommands(r, pre.starts)
@@ -94,8 +94,8 @@ func (p *parser) makeCommands(r *role, used []*prerequisite, own []*document.Nod
 	p.addSuccess(r, used)
 }
 
-// addSuccess adds the taskSucceeds callbacks: they run only when the commands
-// before ended well, and only a strict one can still fail the task.
+// addSuccess adds the taskSucceeds callbacks. They run only when the commands before ended
+// with status 0, and only a strict one can still fail the task.
 func (p *parser) addSuccess(r *role, used []*prerequisite) {
 	guarded, strict := false, true
 	for i := len(used) - 1; i >= 0; i-- {

@@ -12,17 +12,17 @@ type EnvInput struct {
 	Job   *model.Job
 	Role  int32 // index into Job.Roles
 	Index int32 // of the task in its role
-	// Hosts gives the address at which the task of that ordinal is reached; ""
-	// when it is not known (an incremental job's task that does not run yet).
+	// Hosts returns the address of the task with that ordinal; "" when it is unknown (a task
+	// of an incremental job that does not run yet).
 	Hosts func(task int32) string
-	// Ports gives the port numbers of that task's label; empty when not known.
+	// Ports returns the port numbers of that task's label; empty when unknown.
 	Ports func(task int32, label string) []int32
 }
 
-// PAIEnv returns OpenPAI's PAI_* variables for one task, always in the same
-// order: the older names, then job, roles, hosts and ports task by task, and the task
-// itself. A host or port that is not known has no variable. Of two of one name, which
-// an odd role or label can make, the later one counts: today's.
+// PAIEnv returns OpenPAI's PAI_* variables for one task, always in the same order: first the
+// older names, then job, roles, hosts and ports task by task, and the task itself. An unknown
+// host or port has no variable. An odd role or label can make two variables of one name; the
+// later one counts, which is never the older name.
 func PAIEnv(v EnvInput) []model.EnvVar {
 	roles := roleNames(v.Job)
 	env := append(olderEnv(v),
@@ -53,7 +53,7 @@ func roleNames(job *model.Job) []string {
 	return names
 }
 
-// roleEnv describes a role as it was asked for.
+// roleEnv describes a role as the file asks for it.
 func roleEnv(r *model.Role) []model.EnvVar {
 	l := &r.Launch
 	resources := []string{
@@ -68,7 +68,8 @@ func roleEnv(r *model.Role) []model.EnvVar {
 	}
 }
 
-// addressEnv tells where the tasks of a role are; first is its first ordinal.
+// addressEnv tells the addresses and ports of the tasks of a role. first is the ordinal of
+// its first task.
 func addressEnv(v EnvInput, r *model.Role, first int32) []model.EnvVar {
 	var env []model.EnvVar
 	labels := portLabels(v.Job, r)
@@ -96,8 +97,8 @@ func portList(ports []int32) string {
 
 func decimal(n int32) string { return strconv.FormatInt(int64(n), 10) }
 
-// FormatMilli writes thousandths as a decimal number without needless zeros:
-// 1500 is "1.5". Negative numbers keep their sign.
+// FormatMilli writes thousandths as a decimal number without trailing zeros: 1500 is "1.5".
+// Negative numbers keep their sign.
 func FormatMilli(m int64) string {
 	whole, part := m/1000, m%1000
 	if part == 0 {

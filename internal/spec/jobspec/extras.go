@@ -9,20 +9,20 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// extras is what the open part of the protocol says about scheduling.
+// extras is what the extras of a job file say about scheduling.
 type extras struct {
 	gang     bool
-	priority *document.Node // where HiveD's priority class stands, nil if nowhere
+	priority *document.Node // place of HiveD's priority class; nil if there is none
 	places   map[string]placement
 	comb     map[string]combRole
 	pull     string
 	node     *document.Node // extras.comb, nil if there is none
 }
 
-// A placement is what extras.hivedScheduler says about one task role. The nodes
-// are those of the values, for messages.
+// A placement is what extras.hivedScheduler says about one task role. Its nodes are the
+// places of the values, for messages.
 type placement struct {
-	skus       []cell.TypeName // none: any that serves
+	skus       []cell.TypeName // none is any SKU that fits
 	skuNodes   []*document.Node
 	pinned     cell.PinnedID
 	number     int64 // skuNum; 0 is not given
@@ -33,7 +33,7 @@ type placement struct {
 	groupNode  *document.Node
 }
 
-// readExtras reads the extras that mean something here and warns of the others.
+// readExtras reads the extras that have a meaning here, and warns of the others.
 func (p *parser) readExtras(top *document.MapReader) {
 	m := top.Map("extras", "extras")
 	p.warnUnknown(m, "submitFrom", "gangAllocation", "hivedScheduler", "comb",
@@ -88,14 +88,14 @@ func (p *parser) readPlacement(f document.Field) placement {
 	return pl
 }
 
-// The keys of hivedScheduler: those of the job, and those of a task role.
+// The keys of hivedScheduler: those of the job, then those of a task role.
 var (
 	ofJob  = []string{"jobPriorityClass", "lazyPreemptionEnable", "gangReleaseEnable", "ignoreK8sSuggestedNodes", "taskRoles"}
 	ofRole = []string{"skuType", "skuNum", "pinnedCellId", "affinityGroupName"}
 )
 
-// keyToday is the key that means today what an older key of OpenPAI, or one of HiveD's
-// own requests, meant; "" for any other.
+// keyToday is the present key for an older key of OpenPAI, or for a key of HiveD's own
+// requests; "" for any other.
 func keyToday(key string) string {
 	switch key {
 	case "gpuType", "leafCellType":
@@ -114,8 +114,8 @@ func keyToday(key string) string {
 	return ""
 }
 
-// unknownHived reports keys that nothing reads and that were meant for one that is read:
-// without it the job would run elsewhere, or before others. Of all else it warns.
+// unknownHived reports keys that are not read but were meant for one that is: without it the
+// job would run elsewhere, or before others. It warns of all other unknown keys.
 func (p *parser) unknownHived(m *document.MapReader, known, elsewhere []string, place string) {
 	for _, f := range m.Fields() {
 		today := keyToday(f.Key)
@@ -138,7 +138,7 @@ func (p *parser) unknownHived(m *document.MapReader, known, elsewhere []string, 
 	}
 }
 
-// readSKUs reads one SKU, or a list of those that serve as well.
+// readSKUs reads one SKU, or a list of alternatives.
 func (p *parser) readSKUs(n *document.Node) (out []cell.TypeName, at []*document.Node) {
 	if n == nil || n.Kind != document.List {
 		if name := p.r.String(n, document.Text{Max: maxName}); name != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// What files of other kinds are, and the way from each to a job file.
+// Files of other kinds, and how to make a job file of each.
 const (
 	isFramework = "this is a Framework of FrameworkController, and no job file: each entry of " +
 		"spec.taskRoles becomes a role of taskRoles, with taskNumber as instances, " +
@@ -37,12 +37,12 @@ const (
 		"program fill it in (helm template, jinja2), and submit what that writes; or put the text " +
 		"in quotes"
 
-	// howTo is where each of them is put beside a job file, key by key.
+	// howTo is where docs show each of them beside a job file, key by key.
 	howTo = " (docs/from-openpai.md, \"Files that are no job files\")"
 )
 
-// foreign reports a file of another kind by its name, with the way from it to a job file, instead
-// of all the keys of it that are not a job's.
+// foreign reports a file of another kind as such, and how to make a job file of it. Else each
+// of its keys would be reported as unknown.
 func foreign(r *document.Reader, root *document.Node) bool {
 	at, is := foreignKind(root)
 	if at != nil {
@@ -51,8 +51,8 @@ func foreign(r *document.Reader, root *document.Node) bool {
 	return at != nil
 }
 
-// foreignKind is what a file is that is no job file, and where that stands; nil is that it may be
-// one.
+// foreignKind is what kind of other file this is, and the place that shows it. at is nil
+// where it may be a job file.
 func foreignKind(root *document.Node) (at *document.Node, is string) {
 	kind, version, roles := root.Get("kind"), root.Get("apiVersion"), root.Get("taskRoles")
 	group, _, _ := strings.Cut(textOf(version), "/")
@@ -79,7 +79,7 @@ func foreignKind(root *document.Node) (at *document.Node, is string) {
 	return nil, ""
 }
 
-// textOf is the text of a value, "" of one that has none.
+// textOf is the text of a scalar, and "" of any other value.
 func textOf(n *document.Node) string {
 	if n == nil || n.Kind != document.Scalar {
 		return ""
@@ -87,20 +87,21 @@ func textOf(n *document.Node) string {
 	return n.Text
 }
 
-// hasKey reports whether a value is a map with such a key.
+// hasKey reports whether a value is a map with this key.
 func hasKey(n *document.Node, key string) bool { return n != nil && n.Get(key) != nil }
 
-// listHas reports whether a value is a list with a map that has such a key.
+// listHas reports whether a value is a list with a map that has this key.
 func listHas(n *document.Node, key string) bool {
 	has := func(item *document.Node) bool { return hasKey(item, key) }
 	return n != nil && n.Kind == document.List && slices.ContainsFunc(n.Items, has)
 }
 
-// placePattern is a place that a template engine fills in, as Helm's, Jinja's and Mustache's.
+// placePattern matches a place that a template engine fills in, such as Helm's, Jinja's or
+// Mustache's.
 var placePattern = regexp.MustCompile(`\{\{-?\s*[#/^$.\w][^{}\n]*\}\}|\{%-?\s*\w+[^{}\n]*%\}`)
 
-// unfilled puts in front of what is wrong with a text that it is a template whose places are not
-// filled in, where it has such places: they are no YAML.
+// unfilled adds a first problem where a text has such places: it is a template that was not
+// filled in, and so is not YAML.
 func unfilled(file string, src []byte, problems document.Problems) document.Problems {
 	at := placePattern.FindIndex(src)
 	if at == nil {

@@ -8,19 +8,20 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Meeting is where a task of a gang waits for the others: an address and a port.
+// Meeting is the address and the port at which the tasks of a gang reach a task.
 type Meeting struct {
 	Host string
 	Port int32
 }
 
-// FrameworkEnv is what training frameworks read: torch.distributed's variables, with the gang as
-// the world, and TensorFlow's TF_CONFIG. A task sees its own devices alone, so it is the only rank
-// of its kind on its machine. A member above a minimum comes and goes, so no world is told to it.
-// Python writes each line at once: what is printed is in the log at once, and not lost at a stop.
-// The job may set all of these otherwise.
+// FrameworkEnv returns the variables that training frameworks read: torch.distributed's, with
+// the gang as the world, and TensorFlow's TF_CONFIG. A task sees only its own devices, so it
+// is the only rank of its machine. A member above the minimum comes and goes, so it is told
+// of no world. Python writes each line at once: output is in the log early, and not lost at a
+// stop. The job may set all of these otherwise.
 //
-// tasks are the gang's, in their order, and meets where each of them is met; with fewer of these no
+// tasks are the gang's, in order, and meets where each of them is reached. With fewer meets
+// than tasks there is no world.
 // world is told.
 func FrameworkEnv(job *model.Job, task int32, tasks []int32, meets []Meeting) []model.EnvVar {
 	env := []model.EnvVar{{Name: "PYTHONUNBUFFERED", Value: "1"}}
@@ -40,7 +41,7 @@ func FrameworkEnv(job *model.Job, task int32, tasks []int32, meets []Meeting) []
 	)
 }
 
-// tfConfig names the gang's tasks by role, in their order, each at its address.
+// tfConfig lists the gang's tasks by role, in order, each with its address.
 func tfConfig(job *model.Job, tasks []int32, rank int, meets []Meeting) string {
 	cluster := map[string][]string{}
 	var at struct {

@@ -11,7 +11,7 @@ import (
 // defaultGang is the gang of all roles without an affinityGroupName.
 const defaultGang = "default"
 
-// checkTotals holds the job as a whole to its limits.
+// checkTotals checks the limits of the whole job.
 func (p *parser) checkTotals() {
 	tasks, leaves := int64(0), int64(0)
 	for i := range p.roles {
@@ -39,10 +39,10 @@ func (p *parser) checkTotals() {
 	}
 }
 
-// stretch gives the elastic role of a job as many tasks as it may ever have: the job
-// needs its least, and begins with its instances. Only one role can be elastic, of a job
-// of one gang in which no other role has a minimum, or sizes would not say whose tasks
-// they count.
+// stretch gives the elastic role of a job as many tasks as it may ever have. The job needs
+// its least number and begins with its instances. Only one role can be elastic, in a job of
+// one gang in which no other role has a minimum: else it is unclear whose tasks a size
+// counts.
 func (p *parser) stretch() {
 	one, tasks := -1, int32(0)
 	for i := range p.roles {
@@ -66,7 +66,7 @@ func (p *parser) stretch() {
 		}
 	}
 	if r.Tasks < h.ElasticMin || r.Tasks > h.ElasticMax || h.MinInstances > h.ElasticMin {
-		return // which is said elsewhere
+		return // reported elsewhere
 	}
 	if r.least == 0 {
 		r.least = h.ElasticMin
@@ -106,9 +106,9 @@ func (p *parser) makeGangs() {
 	p.makeExtras()
 }
 
-// makeExtras takes the tasks above every role's minInstances out of the gang and
-// makes a gang of its own of each: the job starts with its minimum, and they come
-// and go as there is room.
+// makeExtras takes the tasks above every role's minInstances out of the gang and makes each a
+// gang of its own. The job starts with its minimum, and grows and shrinks with the free
+// leaves.
 func (p *parser) makeExtras() {
 	var least []int32
 	var extras []model.Gang
@@ -157,7 +157,7 @@ func appendRange(tasks []int32, first, n int32) []int32 {
 	return tasks
 }
 
-// checkGroup keeps the name of the group that roles without one are in.
+// checkGroup keeps the name of the default gang for roles without an affinityGroupName.
 func (p *parser) checkGroup(i int) {
 	r := &p.roles[i]
 	if r.place.affinity == defaultGang && slices.ContainsFunc(p.roles, func(o role) bool { return o.place.affinity == "" }) {

@@ -4,8 +4,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// The limits of a job file. They are far above real jobs and keep one stranger's
-// file from filling memory, journal or a task's environment.
+// The limits of a job file. They are far above real jobs. They keep one file from filling
+// memory, the journal or a task's environment.
 const (
 	maxSource        = 1 << 20 // bytes of the file
 	maxRendered      = 1 << 20 // bytes of all commands with their references filled in
@@ -18,8 +18,8 @@ const (
 	// maxEnvironment bounds the variables of one task. Linux refuses to start a
 	// process whose arguments and environment exceed 2 MiB.
 	maxEnvironment = 1 << 20
-	// maxOlder bounds them with OpenPAI's older names among them: a job that would need more has
-	// none of those.
+	// maxOlder bounds the variables with OpenPAI's older names. A job that would need more
+	// gets none of the older names.
 	maxOlder     = 256 << 10
 	maxPorts     = 1000 // of one task
 	maxRetries   = 1_000_000
@@ -28,7 +28,7 @@ const (
 	maxMemoryMB  = 1 << 40 // of one task
 	maxDeadlines = 100
 
-	// MaxTimeLimit is of a job, in microseconds.
+	// MaxTimeLimit bounds the time limit of a job, in microseconds.
 	MaxTimeLimit = int64(maxDuration)
 	maxDuration  = 10 * 365 * 24 * model.Hour
 	maxGrace     = model.Hour

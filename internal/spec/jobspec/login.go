@@ -10,15 +10,15 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// Login is what the registry of an image is asked with.
+// Login is the user and the password for the registry of an image.
 type Login struct {
 	User     string `json:"user"`
 	Password string `json:"password"`
-	Secret   string `json:"secret,omitempty"` // the secret that the password is of; "" where it stands in the file
+	Secret   string `json:"secret,omitempty"` // path of the secret that is the password; "" where the file has the password itself
 }
 
-// loginKey, with an image behind it, is where a job's secrets hold its login. No secret of a
-// job file has a zero byte in its path.
+// loginKey, followed by an image, is the key of its login among a job's secrets. The path of
+// a secret of a job file has no zero byte.
 const loginKey = "\x00login "
 
 // LoginOf returns the login of an image, from the job's secrets; nil without one.
@@ -34,10 +34,10 @@ func LoginOf(secrets map[string]string, image string) (*Login, error) {
 	return &l, nil
 }
 
-// logins are those of a file's images, by loginKey and image.
+// logins are the logins of a file's images, by loginKey and image.
 type logins map[string]string
 
-// keep keeps what a prerequisite's auth says, if it is for the image's own registry.
+// keep keeps the login of a prerequisite, if it is for the registry of its image.
 func (ls logins) keep(r *document.Reader, at *document.Node, pre *prerequisite, l Login, registry string) {
 	if l.User == "" && l.Password == "" || pre.kind != "dockerimage" {
 		return
@@ -58,7 +58,7 @@ func (ls logins) keep(r *document.Reader, at *document.Node, pre *prerequisite, 
 	ls[loginKey+pre.uri] = string(data)
 }
 
-// RegistryOf is the registry of an image; "" where it has no name that one could have.
+// RegistryOf is the registry of an image; "" where the image has no valid name.
 func RegistryOf(image string) string {
 	ref, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -67,7 +67,8 @@ func RegistryOf(image string) string {
 	return reference.Domain(ref)
 }
 
-// hostOf is the host of a registryuri, which may have a scheme and a path, as images name it.
+// hostOf is the host of a registryuri, which may have a scheme and a path, in the form that
+// images use.
 func hostOf(registry string) string {
 	_, rest, found := strings.Cut(registry, "://")
 	if !found {

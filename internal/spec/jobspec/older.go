@@ -8,15 +8,15 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// longestVariable is what the kernel takes of one variable, in bytes.
+// longestVariable bounds one variable in the kernel, in bytes.
 const longestVariable = 128<<10 - 1
 
-// givenLabels are those of the ports that OpenPAI gives each task beside what its role asks for,
-// one of each, in its order.
+// givenLabels are the labels of the ports that OpenPAI gives each task beside those that its
+// role asks for: one port of each, in OpenPAI's order.
 func givenLabels() []string { return []string{"ssh", "http"} }
 
-// GivenPorts are the labels of the ports that each task of a role has although the role does not
-// ask for them, one of each.
+// GivenPorts are the labels of the ports that each task of a role has although the role does
+// not ask for them, one port of each.
 func GivenPorts(job *model.Job, r *model.Role) []string {
 	if !tellsOlder(job) {
 		return nil
@@ -35,21 +35,21 @@ func portLabels(job *model.Job, r *model.Role) []string {
 	return append(labels, GivenPorts(job, r)...)
 }
 
-// tellsOlder reports whether a job's tasks are told of each other by the older names too. They
-// take several times the room of today's, each task has all of them, and a pod keeps its own in
-// Kubernetes' database: so a job of many tasks has today's alone.
+// tellsOlder reports whether a job's tasks get the older names too. They need several times
+// as much room as today's names. Each task has all of them, and with pods they are kept in
+// the database of Kubernetes. So a job of many tasks gets only today's names.
 func tellsOlder(job *model.Job) bool {
 	return environmentSize(job.Roles)+olderSize(job.Roles) <= maxOlder
 }
 
-// olderSize bounds the bytes that the older names add to one task's variables.
+// olderSize bounds the bytes of the older names in one task's variables.
 func olderSize(roles []model.Role) int64 {
 	total := int64(0)
 	for i := range roles {
 		r := &roles[i]
-		each := sizeAddress + 1 + sizePort             // in the list of hosts
-		each += len(r.Name) + len(":12345,")           // in that of instances
-		named := sizeFixed + len(r.Name) + sizePointer // a list of ports, by one of its names
+		each := sizeAddress + 1 + sizePort             // an entry of the list of hosts
+		each += len(r.Name) + len(":12345,")           // an entry of the list of instances
+		named := sizeFixed + len(r.Name) + sizePointer // a list of ports, under one of its names
 		given := givenLabels()
 		for _, p := range r.Launch.Ports {
 			each += named + len(p.Label) + int(p.Count)*sizePort
@@ -63,16 +63,16 @@ func olderSize(roles []model.Role) int64 {
 	return total
 }
 
-// What the bytes of a task's variables are counted with.
+// The sizes from which the bytes of a task's variables are counted.
 const (
 	sizeFixed   = len("PAI_PORT_LIST___=") + len("12345") // names, index
 	sizeAddress = 45                                      // the longest IPv6 text
 	sizePort    = len("65535,")
-	sizePointer = 9 // and the final zero byte
+	sizePointer = 9 // with the final zero byte
 )
 
-// environmentSize bounds the bytes of one task's variables: every name, the
-// longest values, and what the system keeps for each; without the older names.
+// environmentSize bounds the bytes of one task's variables without the older names: every
+// name, the longest values, and what the system keeps for each.
 func environmentSize(roles []model.Role) int64 {
 	total, own := int64(0), int64(0)
 	for i := range roles {
@@ -91,8 +91,8 @@ func environmentSize(roles []model.Role) int64 {
 	return total + own
 }
 
-// olderEnv are the names that OpenPAI keeps for jobs written for its earlier versions: those of
-// its REST server, and those of its runtime.
+// olderEnv returns the variables that OpenPAI keeps for jobs written for earlier versions,
+// those of its REST server and of its runtime.
 func olderEnv(v EnvInput) []model.EnvVar {
 	tasks := int32(0)
 	for i := range v.Job.Roles {
@@ -104,7 +104,7 @@ func olderEnv(v EnvInput) []model.EnvVar {
 		{Name: "PAI_FRAMEWORK_NAME", Value: string(v.Job.User) + "~" + string(v.Job.Name)},
 		{Name: "PAI_USERNAME", Value: string(v.Job.User)},
 		{Name: "PAI_VIRTUAL_CLUSTER", Value: string(v.Job.VC)},
-		{Name: "PAI_DEFAULT_FS_URI"}, // of a file system that OpenPAI has no more; it is set, and empty
+		{Name: "PAI_DEFAULT_FS_URI"}, // of a file system that OpenPAI dropped; it is set, and empty
 		{Name: "PAI_TASKS_NUM", Value: all},
 		{Name: "PAI_JOB_TASK_COUNT", Value: all},
 		{Name: "PAI_TASK_ROLES_NUM", Value: number},
@@ -126,7 +126,7 @@ func olderEnv(v EnvInput) []model.EnvVar {
 	return env
 }
 
-// ownEnv tells a task its own address and ports, as OpenPAI calls those of its container.
+// ownEnv tells a task its own address and ports, under OpenPAI's names for the container's.
 func ownEnv(v EnvInput) (env []model.EnvVar) {
 	own := v.Index
 	for i := range v.Role {
@@ -160,8 +160,8 @@ func firstPort(v EnvInput, task int32, label string) string {
 	return ""
 }
 
-// othersEnv tells where all tasks are: a list of each role's addresses, each task's ports one by
-// one, and which tasks there are.
+// othersEnv tells where all tasks are: a list of each role's addresses, each task's ports
+// task by task, and which tasks exist.
 func othersEnv(v EnvInput) (env []model.EnvVar) {
 	task := int32(0)
 	var instances []string

@@ -12,31 +12,32 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Env is what a job file is read against.
+// Env is the context in which a job file is read.
 type Env struct {
 	User model.Subject
 	// Config is the cluster: its VCs, chains, SKUs, pinned cells and nodes are what
 	// a job may name. Nil is an empty cluster, on which every job is refused.
 	Config *model.Config
-	// DefaultVC is the VC of a job that names none; "" is the only one of VCs, else "default".
+	// DefaultVC is the VC of a job that names none. "" means the only one of VCs, else
+	// "default".
 	DefaultVC cell.VCName
-	// VCs are those to which the user may submit jobs, in order; nil is not known.
+	// VCs are the VCs to which the user may submit jobs, in order; nil is unknown.
 	VCs []cell.VCName
-	// Name and VC, when set, replace what the file says, as a submission may ask.
+	// Name and VC, when set, replace those of the file, as a submission may ask.
 	Name   string
 	VC     cell.VCName
 	Upload string
 	Images ImageUse
-	// Uploaded says whether the user has an upload of that digest; nil has none.
+	// Uploaded reports whether the user has an upload with that digest; nil is no uploads.
 	Uploaded func(digest string) bool
 }
 
-// ImageUse is what becomes of an image that a role names.
+// ImageUse says how an image that a role names is treated.
 type ImageUse uint8
 
-// Where tasks run as plain processes an image is ignored, with a warning, or refused.
-// Where they may run in containers it is used, or every role must have one; or that and
-// commands, where it is not known what an image runs by itself.
+// Where tasks run as plain processes, images are ignored with a warning, or refused. Where
+// they may run in containers, images are used, or every role must have one. The last value
+// also requires commands: it is for where it is unknown what an image runs by itself.
 const (
 	ImagesIgnored ImageUse = iota
 	ImagesRefused
@@ -48,17 +49,16 @@ const (
 // Result is a job file that was accepted.
 type Result struct {
 	Job *model.Job
-	// Secrets are the values of the file's secrets by path ("a", "a.b", "a.0"); nil
-	// if it has none. They are nowhere in Job: its Source has "******" for them.
+	// Secrets are the values of the file's secrets by path ("a", "a.b", "a.0"); nil if it has
+	// none. Job does not hold them: its Source has "******" in their places.
 	Secrets map[string]string
-	// Warnings are what was accepted but has no effect or is probably not meant.
+	// Warnings are about what was accepted but has no effect, or is probably not meant.
 	Warnings []string
 	warned   document.Problems // the same with their positions
 }
 
-// Parse reads one job file of OpenPAI's protocol v2. file names it in messages.
-// Either the result or the problems are set; the problems are all that is wrong
-// with it, in order of position.
+// Parse reads one job file of OpenPAI's protocol v2. file is its name in messages. It returns
+// either a result or the problems: all that is wrong with the file, in order of position.
 func Parse(file string, src []byte, env Env) (*Result, document.Problems) {
 	root, problems := document.Parse(file, src, document.Limits{Bytes: maxSource})
 	if len(problems) > 0 {
@@ -86,24 +86,23 @@ func Parse(file string, src []byte, env Env) (*Result, document.Problems) {
 	return result, nil
 }
 
-// parser holds what is known of the file while it is read. Problems go to r and
-// reading goes on, so that all are found; values then may be wrong, but nothing
-// of them leaves Parse.
+// parser is the state of reading a file. Problems go to r and reading goes on, so that all
+// are found. Values may be wrong after a problem, but then they do not leave Parse.
 type parser struct {
 	r         *document.Reader
 	env       Env
 	catalogue *catalogue
 	root      *document.Node
 	budget    int // bytes that rendered commands may still take
-	hints     int // given so far
-	failed    int // references that could not be filled
+	hints     int // how many were given so far
+	failed    int // how many references could not be filled in
 	found     map[string]found
 
 	parameters    *document.Node
 	secrets       map[string]string
-	secretNames   []string         // sorted, once they are asked for
-	logins        logins           // beside the secrets, see LoginOf
-	passwords     []*document.Node // that stand outside of the secrets
+	secretNames   []string         // sorted, once they are needed
+	logins        logins           // kept with the secrets, see LoginOf
+	passwords     []*document.Node // those outside of the secrets
 	prerequisites []prerequisite
 	roleNames     []string
 	roles         []role
@@ -117,7 +116,7 @@ var (
 	identPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 )
 
-// read goes through the file so that what others refer to comes first.
+// read reads the file, and first what other parts refer to.
 func (p *parser) read() {
 	top := p.r.Map(p.root, "a job")
 	if p.root.Kind != document.Map {
@@ -182,7 +181,8 @@ func (p *parser) readHeader(top *document.MapReader) {
 	defaults.Rest()
 }
 
-// notCallable says why a job of that name could not be named in a command.
+// notCallable says why a job of that name could not be named in a command; "" is that it
+// could.
 func notCallable(name string) string {
 	switch {
 	case strings.HasPrefix(name, "-"):
@@ -237,7 +237,7 @@ func (p *parser) defaultVC() cell.VCName {
 	return "default"
 }
 
-// outside reports a problem of something that does not stand in the file.
+// outside reports a problem with something that is not in the file.
 func (p *parser) outside(key, format string, args ...any) {
 	p.r.Add(document.Problems{{Key: key, Message: fmt.Sprintf(format, args...)}})
 }
@@ -262,7 +262,7 @@ func (p *parser) openMap(top *document.MapReader, key string) *document.Node {
 	return m.Self()
 }
 
-// warnUnknown warns of keys that nothing reads in a map that is open to any key.
+// warnUnknown warns of unknown keys in a map that is open to any key.
 func (p *parser) warnUnknown(m *document.MapReader, known ...string) {
 	for _, f := range m.Fields() {
 		if contains(known, f.Key) {
@@ -270,14 +270,14 @@ func (p *parser) warnUnknown(m *document.MapReader, known ...string) {
 		}
 		hint := p.hint(f.Key, known)
 		if !strings.Contains(hint, "did you mean") {
-			hint = "" // the list of what is known helps nobody in an open map
+			hint = "" // a list of the known keys is no help in an open map
 		}
 		p.r.Warn(f.Value, "nothing here reads this key; it is kept in the job file%s", hint)
 	}
 }
 
-// hint is document.DidYouMean, but it helps only so often and among so many: a
-// hostile file must not make the comparing expensive.
+// hint is document.DidYouMean, limited in number and in candidates. Comparing names is
+// expensive, and a hostile file could cause much of it.
 func (p *parser) hint(word string, candidates []string) string {
 	if p.hints++; p.hints > document.MaxProblems || len(candidates) > 200 {
 		return ""

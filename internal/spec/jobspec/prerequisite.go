@@ -10,8 +10,8 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// A prerequisite is something a role needs beside its commands: an image, a
-// script, data or a place for output.
+// A prerequisite is something that a role needs beside its commands: an image, a script, data
+// or a place for output.
 type prerequisite struct {
 	node   *document.Node
 	kind   string // dockerimage, script, data or output
@@ -53,8 +53,8 @@ func (p *parser) readPrerequisites(top *document.MapReader) {
 	p.checkNeeds()
 }
 
-// readURI reads where the thing is: a list for data, else one string. Only a
-// plug-in's prerequisite may go without.
+// readURI reads the location: a list for data, else one string. Only the prerequisite of a
+// plug-in may have none.
 func (p *parser) readURI(m *document.MapReader, pre *prerequisite) {
 	if !m.Has("plugin") {
 		m.Require("uri")
@@ -125,7 +125,7 @@ func (p *parser) readAuth(m *document.MapReader, pre *prerequisite) {
 	}
 }
 
-// authText is what a segment of an auth's value stands for, and the secret that it is of.
+// authText is the value of a segment of an auth, and the secret from which it comes.
 func (p *parser) authText(n *document.Node, s segment) (text, secret string) {
 	if s.ref == "" {
 		return s.text, ""
@@ -170,7 +170,7 @@ func (p *parser) prerequisite(kind, name string) *prerequisite {
 	return nil
 }
 
-// named finds the prerequisites of a name, of whatever type.
+// named finds the prerequisites with a name, of any type.
 func (p *parser) named(name string) []int {
 	var found []int
 	for i := range p.prerequisites {
@@ -191,7 +191,7 @@ func (p *parser) prerequisiteNames(kind string) []string {
 	return names
 }
 
-// pick finds the one prerequisite of a name and reports when it is not one.
+// pick finds the one prerequisite with a name, and reports when there is none or several.
 func (p *parser) pick(at *document.Node, name string) int {
 	found := p.named(name)
 	switch len(found) {
@@ -206,8 +206,8 @@ func (p *parser) pick(at *document.Node, name string) int {
 	return -1
 }
 
-// checkNeeds checks what prerequisites require of each other: it must exist and
-// not go round in a circle.
+// checkNeeds checks that the prerequisites that others require exist, and that there is no
+// cycle.
 func (p *parser) checkNeeds() {
 	state := make([]int8, len(p.prerequisites)) // 1: being visited, 2: done
 	for i := range p.prerequisites {
@@ -234,7 +234,8 @@ func (p *parser) visit(i int, state []int8) {
 	state[i] = 2
 }
 
-// ordered returns the named prerequisites, each after those it requires, once.
+// ordered returns the named prerequisites with all that they require, each once and after
+// those it requires.
 func (p *parser) ordered(names []*document.Node) []*prerequisite {
 	var (
 		out  []*prerequisite

@@ -14,8 +14,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// QuickJob is a job of one task role that is described by a command line
-// instead of a file. A zero field is left out of the file.
+// QuickJob is a job of one task role, described by a command line instead of a file. A zero
+// field is left out of the file.
 type QuickJob struct {
 	Name     string
 	VC       string
@@ -26,34 +26,34 @@ type QuickJob struct {
 	GPUs     int64
 	CPUs     string // a number with at most three decimals
 	MemoryMB int64
-	DiskMB   int64 // of its container
+	DiskMB   int64 // of the container's writable layer
 	ShmMB    int64 // of its /dev/shm
-	// Limits are of each process, by name, as extras.comb takes them.
+	// Limits are per process, by name, in the form of extras.comb.
 	Limits  map[string]string
 	Command []string // program and arguments; the shell gets each as one word
 	Env     []model.EnvVar
-	// Ports are how many each task gets, by label; Retries how often the job is tried again
-	// after it failed; Checkpoint says that it saves its work.
+	// Ports are how many each task gets, by label. Retries is how often the job is tried
+	// again after it failed. Checkpoint says that the job saves its work.
 	Ports      []model.Port
 	Retries    int32
 	Checkpoint bool
 	WorkDir    string
-	Image      string // of the container that it runs in; without a command it runs what the image says
+	Image      string // of its container; without a command the container runs what the image says
 	Pull       string // missing or always
 	Storages   []string
 	Upload     string // the digest of its code
-	// TimeLimit and Grace are durations as extras.comb takes them.
+	// TimeLimit and Grace are durations in the form of extras.comb.
 	TimeLimit, Grace string
-	// Caller is the environment of who submits it, NAME=VALUE with a zero byte
-	// behind each. It becomes a secret of the job; nil is none.
+	// Caller is the environment of the submitting user, NAME=VALUE with a zero byte after
+	// each. It becomes a secret of the job; nil is none.
 	Caller []byte
 }
 
 // quickRole is the name of a quick job's only role.
 const quickRole = "main"
 
-// Source writes the job as a file of the protocol. It checks nothing: Parse
-// does, and its problems name the keys.
+// Source writes the job as a file of the protocol. It checks nothing: Parse does, and names
+// the keys in its problems.
 func (q QuickJob) Source() string {
 	var b strings.Builder
 	line := func(depth int, format string, args ...any) {
@@ -179,8 +179,8 @@ func (q QuickJob) extras(line func(depth int, format string, args ...any)) {
 
 var numberPattern = regexp.MustCompile(`^[0-9.]+$`)
 
-// plainNumber keeps a number as it is and quotes anything else, so that it is
-// refused as what it is.
+// plainNumber leaves a number as it is and quotes anything else, so that it is refused under
+// its own text.
 func plainNumber(s string) string {
 	switch {
 	case s == "":
@@ -191,11 +191,11 @@ func plainNumber(s string) string {
 	return quoteYAML(s)
 }
 
-// Quick makes a job of a command line by the same way as a file: its problems
-// name the keys of that file, without lines, which nobody has seen.
+// Quick makes a job of a command line the way that a file is made into one. Its problems name
+// keys of that file and no lines, since users never see the file.
 func Quick(q QuickJob, env Env) (*Result, document.Problems) {
 	if env.Images == ImagesIgnored {
-		env.Images = ImagesRefused // its submitter asked for the image just now
+		env.Images = ImagesRefused // the user asked for the image just now
 	}
 	result, problems := Parse("", []byte(q.Source()), env)
 	problems = slices.Clone(problems)
@@ -214,12 +214,12 @@ func Quick(q QuickJob, env Env) (*Result, document.Problems) {
 	return result, problems
 }
 
-// callerKey is where a job's secrets hold the environment of its caller. No secret
-// of a job file has a zero byte in its path.
+// callerKey is the key of the caller's environment among a job's secrets. The path of a
+// secret of a job file has no zero byte.
 const callerKey = "\x00caller"
 
-// CallerEnv returns the environment that was submitted with a quick job, as
-// NAME=VALUE, from the job's secrets; nil without one. The bytes are the caller's.
+// CallerEnv returns the environment that was submitted with a quick job, as NAME=VALUE, from
+// the job's secrets; nil without one. The bytes are the caller's.
 func CallerEnv(secrets map[string]string) ([]string, error) {
 	text, ok := secrets[callerKey]
 	if !ok {
@@ -238,8 +238,8 @@ var (
 	notCommand = regexp.MustCompile(`=|^(case|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while)$`)
 )
 
-// ShellCommand joins words to a line that a shell splits into the same words. It
-// also breaks up what would be a template's tag.
+// ShellCommand joins words to a line that a shell splits into the same words. It also breaks
+// up what would be a tag of a template.
 func ShellCommand(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

@@ -9,8 +9,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// A role is a task role while it is read: what becomes of it, and the nodes at
-// which its problems are reported.
+// A role is a task role while it is read, with the nodes at which its problems are reported.
 type role struct {
 	model.Role
 	node      *document.Node
@@ -20,12 +19,12 @@ type role struct {
 	chosen    map[string]*document.Node // prerequisite by script, data and output
 	place     placement
 	comb      combRole
-	instances int32 // as written; Tasks of an elastic role are as many as it may have
-	least     int32 // without which the job does not start; 0 is all
+	instances int32 // as in the file; in an elastic role Tasks is the most that it may have
+	least     int32 // the fewest tasks with which the job starts; 0 is all
 }
 
-// readRoleNames reads the names of the task roles, which other parts of the
-// file refer to, and returns the roles still to be read.
+// readRoleNames reads the names of the task roles, to which other parts of the file refer,
+// and returns the roles, which are still to be read.
 func (p *parser) readRoleNames(top *document.MapReader) []document.Field {
 	m := top.Map("taskRoles", "taskRoles")
 	fields := m.Fields()
@@ -237,7 +236,7 @@ func (p *parser) readChoices(m *document.MapReader, r *role) *prerequisite {
 	return image
 }
 
-// checkImage takes the image over. A runtime of plain processes cannot honour it.
+// checkImage takes the role's image. A runtime of plain processes cannot use it.
 func (p *parser) checkImage(m *document.MapReader, image *prerequisite, r *role) {
 	if image == nil {
 		if r.comb.diskMB > 0 {
@@ -262,8 +261,8 @@ func (p *parser) checkImage(m *document.MapReader, image *prerequisite, r *role)
 	}
 }
 
-// checkBare reports whether a role leaves what is run to its image, and refuses that where it
-// cannot be.
+// checkBare reports whether a role has no commands and leaves them to its image. It refuses
+// that where it cannot be done.
 func checkBare(p *parser, m *document.MapReader, r *role) bool {
 	n := m.Node("commands")
 	if n != nil && n.Kind != document.Null || m.Self() == nil || m.Self().Kind != document.Map {
@@ -283,7 +282,7 @@ func checkBare(p *parser, m *document.MapReader, r *role) bool {
 	return true
 }
 
-// sizeRole finds the role's SKU and how many leaves a task needs.
+// sizeRole finds the role's SKU, and how many leaves a task needs.
 func (p *parser) sizeRole(r *role, opportunistic bool) {
 	sku, ok := p.placeRole(r, opportunistic)
 	if !ok {
@@ -310,7 +309,7 @@ func (p *parser) sizeRole(r *role, opportunistic bool) {
 	}
 	r.Leaves = int32(leaves)
 	checkLimits(p, r)
-	// A task that used more shared memory than it has memory would be ended as out of memory.
+	// A task that uses more shared memory than its memory is killed as out of memory.
 	if mib := cmp.Or(r.ask.memoryMB, leaves*sku.MemoryMB); mib > 0 && r.Launch.ShmMB > mib {
 		p.r.Problem(r.shm, "%d MiB of shared memory are more than the %d MiB of memory of a task, "+
 			"of which they are a part: ask for less, or for more memoryMB", r.Launch.ShmMB, mib)
@@ -326,7 +325,7 @@ func checkLimits(p *parser, r *role) {
 	for _, name := range r.SKUs {
 		why := r.Launch.Limits.Above(p.catalogue.sku(name).Limits)
 		if why == "" {
-			return // a start on another one is refused there
+			return // a start with another SKU is refused at the node
 		}
 		above, by = why, name
 	}
@@ -335,7 +334,7 @@ func checkLimits(p *parser, r *role) {
 	}
 }
 
-// warnOfCost says when CPUs or memory make a task take more GPUs than it asks for.
+// warnOfCost warns when CPUs or memory make a task take more GPUs than it asks for.
 func (p *parser) warnOfCost(r *role) {
 	for _, name := range r.SKUs {
 		sku := p.catalogue.sku(name)
@@ -361,7 +360,7 @@ func (p *parser) warnOfCost(r *role) {
 	}
 }
 
-// placeRole decides the SKU that counts and sets Role.SKU and Role.Pinned.
+// placeRole decides which SKU counts, and sets Role.SKUs and Role.Pinned.
 func (p *parser) placeRole(r *role, opportunistic bool) (cell.SKU, bool) {
 	if r.place.pinned != "" {
 		return p.placePinned(r, opportunistic)

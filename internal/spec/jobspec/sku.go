@@ -14,13 +14,13 @@ type ask struct {
 	gpu, milliCPU, memoryMB int64
 }
 
-// catalogue answers which SKUs, VCs, pinned cells and nodes a cluster has. What
-// needs a walk over the cells is computed when it is first asked for: most jobs
-// name neither nodes nor pinned cells, and clusters are large.
+// catalogue knows the SKUs, VCs, pinned cells and nodes of a cluster. What needs a walk over
+// the cells is computed on first use: most jobs name neither nodes nor pinned cells, and
+// clusters are large.
 type catalogue struct {
 	spec   *cell.Spec
 	chains map[cell.ChainName]*cell.ChainSpec
-	// storages are those of the cluster, sorted by name.
+	// storages are the storages of the cluster, sorted by name.
 	storages []model.Storage
 
 	walked bool
@@ -74,7 +74,7 @@ func (c *catalogue) pinned(id cell.PinnedID) cell.TypeName {
 	return c.pins[id]
 }
 
-// pinnedWith is the first pinned cell of a VC that has a SKU, "" for none.
+// pinnedWith is the first pinned cell of a VC that has a SKU; "" for none.
 func (c *catalogue) pinnedWith(vc cell.VCName, name cell.TypeName) cell.PinnedID {
 	spec, _ := c.vc(vc)
 	for _, pin := range spec.Pinned {
@@ -105,8 +105,8 @@ func (c *catalogue) walkOnce() {
 	c.names = sortedSet(c.names)
 }
 
-// walk collects the pinned cells and the nodes below a cell. A chain has few
-// levels, so that the recursion is shallow.
+// walk collects the pinned cells and the nodes below a cell. The recursion is shallow, since
+// a chain has few levels.
 func (c *catalogue) walk(at *cell.CellSpec, chain *cell.ChainSpec) {
 	if at.Pinned != "" {
 		c.pins[at.Pinned] = chain.Levels[0].Type
@@ -150,10 +150,10 @@ func (c *catalogue) sku(name cell.TypeName) cell.SKU {
 	return c.spec.SKUs[i]
 }
 
-// usable returns the SKUs on which a role that names none may run: those of its
-// VC, or of the cluster for an opportunistic job; only those with GPUs if it asks
-// for some, and those without if it asks for none and there are such. Parts of
-// devices serve only where there are no whole ones: they would be taken for them.
+// usable returns the SKUs on which a role that names none may run: those of its VC, or of the
+// cluster for an opportunistic job. If it asks for GPUs these are the ones with GPUs, else
+// the ones without, if there are such. Parts of devices are left out if there are whole ones:
+// they would be mistaken for these.
 func (c *catalogue) usable(vc cell.VCName, opportunistic bool, a ask) ([]cell.SKU, error) {
 	names, owner := c.quota(vc), "VC "+string(vc)
 	if opportunistic {
@@ -202,8 +202,8 @@ func skuNames(skus []cell.SKU) []cell.TypeName {
 	return names
 }
 
-// smallest is the element-wise minimum of SKUs, where 0 stands for no limit: what
-// fits it fits each of them.
+// smallest is the element-wise minimum of SKUs, where 0 stands for no limit. What fits it
+// fits each of them.
 func smallest(skus []cell.SKU) cell.SKU {
 	least := func(a, b int64) int64 {
 		if a == 0 || (b != 0 && b < a) {
@@ -233,7 +233,7 @@ func leavesFor(a ask, s cell.SKU) (int64, error) {
 	return n, nil
 }
 
-// ceilDiv rounds up; dividing by 0, an SKU's unlimited dimension, gives 0.
+// ceilDiv divides and rounds up. Division by 0, an unlimited dimension of an SKU, is 0.
 func ceilDiv(a, b int64) int64 {
 	if b == 0 || a == 0 {
 		return 0

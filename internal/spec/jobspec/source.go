@@ -9,15 +9,15 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// secretMask stands in Source where a secret's value was.
+// secretMask replaces the value of a secret in Source.
 const secretMask = "******"
 
-// isMasked reports whether a value is what an export shows in a secret's place.
+// isMasked reports whether a value is the mask that an export shows for a secret.
 func isMasked(n *document.Node) bool {
 	return n != nil && n.Kind == document.Scalar && n.Text == secretMask
 }
 
-// refuseMasked reports a secret that its file does not show.
+// refuseMasked reports a secret whose value the file does not contain.
 func refuseMasked(r *document.Reader, n *document.Node) {
 	if isMasked(n) {
 		r.Problem(n, "this file is an export of a job, which shows its secrets as %s: write the value in its place, "+
@@ -26,15 +26,15 @@ func refuseMasked(r *document.Reader, n *document.Node) {
 	}
 }
 
-// maskSecrets returns the file with every value under secrets replaced. In an
-// ordinary file only the lines of secrets change; comments there are dropped,
-// because they may hold old values. A file in which the lines of secrets hold
-// other things too is written anew from its values, and so is one with passwords elsewhere.
+// maskSecrets returns the file with every value under secrets replaced. In an ordinary file
+// only the lines of secrets change. Comments there are dropped, because they may hold old
+// values. Where the lines of secrets hold other things too, or passwords are elsewhere, the
+// file is written anew from its values.
 func maskSecrets(file string, src []byte, root *document.Node, passwords []*document.Node) string {
 	secrets := root.Get("secrets")
 	some := secrets != nil && len(secrets.Fields) > 0
 	switch {
-	case len(passwords) > 0: // they stand anywhere
+	case len(passwords) > 0: // they may be anywhere
 	case !some:
 		return string(src)
 	default:
@@ -50,8 +50,8 @@ func maskSecrets(file string, src []byte, root *document.Node, passwords []*docu
 	return strings.TrimPrefix(b.String(), "\n") + "\n"
 }
 
-// cutSecrets replaces the lines from the key secrets up to the next key. The
-// caller checks that this was right.
+// cutSecrets replaces the lines from the key secrets up to the next key. The caller checks
+// that this was right.
 func cutSecrets(src string, root *document.Node) string {
 	lines := strings.Split(strings.ReplaceAll(strings.TrimPrefix(src, "\ufeff"), "\r\n", "\n"), "\n")
 	first, next := 0, len(lines)+1
@@ -77,8 +77,7 @@ func cutSecrets(src string, root *document.Node) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// sameMasked reports whether b is a with its secrets masked, and nothing else
-// changed.
+// sameMasked reports whether b is a with only its secrets masked.
 func sameMasked(a, b *document.Node) bool {
 	return same(maskedRoot(a), b)
 }
@@ -145,8 +144,8 @@ func maskNode(n *document.Node) *document.Node {
 	return out
 }
 
-// writeNode writes a value in YAML's block form behind a key's colon or a list's
-// dash. The depth is bounded by that of a document.
+// writeNode writes a value in YAML's block form after a key's colon or a list's dash. The
+// depth is bounded by that of a document.
 func writeNode(b *strings.Builder, n *document.Node, depth int) {
 	indent := "\n" + strings.Repeat("  ", depth)
 	switch {
@@ -183,8 +182,8 @@ func keyYAML(key string) string {
 	return quoteYAML(key)
 }
 
-// quoteYAML writes text as a double-quoted scalar. JSON's escapes are YAML's,
-// but for the characters that JSON leaves and a YAML file may not hold.
+// quoteYAML writes text as a double-quoted scalar. JSON's escapes are valid in YAML; it also
+// escapes the characters that JSON allows and YAML does not.
 func quoteYAML(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)

@@ -14,8 +14,8 @@ const maxStorages = 64
 // storagePlugin is OpenPAI's plug-in that mounts a team's storages.
 const storagePlugin = "teamwise_storage"
 
-// readPlugins reads OpenPAI's runtime plug-ins: that of storages means the same as
-// extras.comb.storages, of the others it warns.
+// readPlugins reads OpenPAI's runtime plug-ins. The one for storages means the same as
+// extras.comb.storages. It warns of the others.
 func (p *parser) readPlugins(n *document.Node) {
 	if n == nil || n.Kind == document.Null {
 		return
@@ -41,7 +41,7 @@ func (p *parser) readPlugins(n *document.Node) {
 	}
 }
 
-// readUpload reads which code the job's tasks find in their working directory.
+// readUpload reads which uploaded code the job's tasks find in their working directory.
 func readUpload(p *parser, n *document.Node) {
 	digest := p.r.String(n, document.Text{Max: maxName})
 	if p.env.Upload != "" {
@@ -58,7 +58,7 @@ func readUpload(p *parser, n *document.Node) {
 	p.job.Upload = digest
 }
 
-// addStorage reads the name of one storage that the job's tasks see.
+// addStorage reads the name of one storage that is mounted for the job's tasks.
 func (p *parser) addStorage(n *document.Node) {
 	name := p.r.String(n, document.Text{Max: maxName})
 	vcs := model.VCsWithin(p.catalogue.spec.VCs, p.job.VC)
@@ -67,7 +67,7 @@ func (p *parser) addStorage(n *document.Node) {
 	case n.Kind == document.Null || n.Kind == document.Scalar && name == "":
 		p.r.Problem(n, "expected the name of a storage")
 	case name == "" || slices.Contains(p.job.Storages, name): // it is reported, or named both ways
-	case !ok || !one.For(vcs): // one of others is as one that is not there
+	case !ok || !one.For(vcs): // other VCs' storages are as if they did not exist
 		if names := model.StorageNames(p.catalogue.storages, vcs); len(names) > 0 {
 			p.r.Problem(n, "VC %s has no storage %s; it has %s", p.job.VC, document.Quote(name), list(names))
 		} else {

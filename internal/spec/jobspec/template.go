@@ -7,11 +7,11 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// A template is text with tags <% $root.path %>. The roots are $parameters,
-// $secrets, $data, $script and $output; [n] in a path is the same as .n. A tag
-// is replaced once: what it yields is never read as a template again.
+// A template is text with tags <% $root.path %>. The roots are $parameters, $secrets, $data,
+// $script and $output. In a path [n] is the same as .n. A tag is replaced once: its value is
+// never read as a template again.
 
-// maxPath bounds the length of a reference, as a defence against nonsense.
+// maxPath bounds the length of a reference.
 const maxPath = 1024
 
 // A segment is a piece of a template: plain text, or a reference when ref is set.
@@ -20,12 +20,12 @@ type segment struct {
 	ref  string // normalised, such as "$data.uri.0"; "" for text
 }
 
-// splitTemplate cuts a template into segments. "<%" that is not closed by "%>"
-// before the next "<%" is plain text (a shell's printf '<%d>' must work), unless a
-// "$" follows it, which can only be a tag that somebody forgot to close.
+// splitTemplate cuts a template into segments. "<%" that is not closed by "%>" before the
+// next "<%" is plain text (a shell's printf '<%d>' must work). If "$" follows the "<%" it can
+// only be a tag that was not closed, which is an error.
 func splitTemplate(s string) ([]segment, error) {
 	var out []segment
-	start, end := 0, 0 // of the present text; of the nearest "%>" behind it
+	start, end := 0, 0 // start of the present text; end of the nearest "%>" after it
 	for open := strings.Index(s, "<%"); open >= 0; {
 		next := indexFrom(s, "<%", open+2)
 		if end >= 0 && end < open+2 {
@@ -62,7 +62,7 @@ func indexFrom(s, what string, from int) int {
 	return -1
 }
 
-// parseReference checks the inside of a tag and normalises it.
+// parseReference checks and normalises the inside of a tag.
 func parseReference(inside string) (string, error) {
 	ref := strings.Trim(inside, " \t")
 	bad := func(why string) (string, error) {
@@ -92,8 +92,7 @@ func parseReference(inside string) (string, error) {
 	return ref, nil
 }
 
-// bracketsToDots turns every "[n]" into ".n"; other brackets stay and are then
-// refused.
+// bracketsToDots turns every "[n]" into ".n". Other brackets stay, and are refused later.
 func bracketsToDots(s string) string {
 	var b strings.Builder
 	for {
@@ -120,7 +119,7 @@ func allDigits(s string) bool {
 	return s != ""
 }
 
-// clip shortens what an error quotes.
+// clip shortens a quotation in an error.
 func clip(s string) string {
 	const most = 60
 	if len(s) <= most {
@@ -131,11 +130,10 @@ func clip(s string) string {
 
 const secretsRoot = "$secrets."
 
-// RenderSecrets replaces the <% $secrets.x %> tags that Parse leaves in commands;
-// several may be joined by line feeds. Secrets are keyed as in Result.Secrets. It
-// replaces once: a secret that looks like a tag stays as it is, and so does all
-// that is not a tag of a secret, because Parse has judged it. The error never
-// holds a secret's value.
+// RenderSecrets replaces the <% $secrets.x %> tags that Parse leaves in commands, which may
+// be joined by line feeds. secrets are keyed as in Result.Secrets. It replaces once: a secret
+// that looks like a tag stays as it is. So does all that is not a tag of a secret, since
+// Parse has checked it. The error never holds a secret's value.
 func RenderSecrets(command string, secrets map[string]string) (string, error) {
 	var b strings.Builder
 	rest := command
@@ -171,9 +169,8 @@ func RenderSecrets(command string, secrets map[string]string) (string, error) {
 	}
 }
 
-// renderer fills templates. lookup gives a reference's value; budget is how many
-// bytes may still be written, so that a large value used often cannot fill the
-// memory.
+// renderer fills templates. lookup returns the value of a reference. budget is how many bytes
+// may still be written, so that a large value that is used often cannot fill the memory.
 type renderer struct {
 	lookup func(ref string) (string, error)
 	budget *int
@@ -182,8 +179,8 @@ type renderer struct {
 // errTooLarge says that the rendered commands exceed the limit.
 var errTooLarge = fmt.Errorf("the commands, with all references filled in, exceed %d bytes", maxRendered)
 
-// render fills every tag but secrets, whose tags stay for the executor. All
-// that is wrong in the template is returned.
+// render fills in every tag but secrets, whose tags stay for the executor. It returns all
+// that is wrong in the template.
 func (r renderer) render(template string) (string, []error) {
 	segments, err := splitTemplate(template)
 	if err != nil {
@@ -204,7 +201,7 @@ func (r renderer) render(template string) (string, []error) {
 				}
 				continue
 			}
-			*r.budget -= len(value) // of a secret too, which is filled in later
+			*r.budget -= len(value) // secrets count too, though they are filled in later
 			if strings.HasPrefix(s.ref, secretsRoot) {
 				secrets = append(secrets, s.ref)
 			} else {
@@ -223,8 +220,8 @@ func (r renderer) render(template string) (string, []error) {
 	return out, errs
 }
 
-// sameReferences reports whether a rendered text holds exactly these tags: a
-// value must not smuggle in another one.
+// sameReferences reports whether a rendered text holds exactly these tags. A value must not
+// add a tag.
 func sameReferences(rendered string, want []string) bool {
 	segments, err := splitTemplate(rendered)
 	if err != nil {

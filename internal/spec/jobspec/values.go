@@ -10,8 +10,8 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// readSecrets flattens the secrets into paths, the keys that templates use. No
-// message here quotes a value.
+// readSecrets flattens the secrets into paths, the keys that templates use. Its messages do
+// not quote values.
 func (p *parser) readSecrets(n *document.Node) {
 	switch {
 	case n == nil || n.Kind == document.Null:
@@ -53,7 +53,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// lookup gives the value of a reference in the commands of one role.
+// lookup returns the value of a reference in the commands of one role.
 func (p *parser) lookup(r *role, ref string) (string, error) {
 	rootName, path, _ := strings.Cut(ref, ".")
 	switch rootName {
@@ -77,13 +77,13 @@ func (p *parser) lookup(r *role, ref string) (string, error) {
 	return p.find(chosen, rootName, path, kind+"/"+scalar(chosen.Get("name"))+"/"+path)
 }
 
-// found is what a reference came to.
+// found is the result of looking up a reference.
 type found struct {
 	value string
 	err   error
 }
 
-// find walks a path down from a node to a scalar, once for each key.
+// find walks a path from a node down to a scalar, once for each key.
 func (p *parser) find(n *document.Node, at, path, key string) (string, error) {
 	f, known := p.found[key]
 	if !known {
@@ -109,8 +109,8 @@ func (p *parser) walk(n *document.Node, at, path string) (string, error) {
 	return p.text(n, at)
 }
 
-// text gives a scalar as it is written, and a list of scalars joined by commas,
-// as OpenPAI does.
+// text returns a scalar as it is written, and a list of scalars joined by commas, as OpenPAI
+// does.
 func (p *parser) text(n *document.Node, at string) (string, error) {
 	switch n.Kind {
 	case document.Map:
@@ -128,7 +128,7 @@ func (p *parser) text(n *document.Node, at string) (string, error) {
 	return scalar(n), nil
 }
 
-// scalar gives a scalar as it is written; nothing is the empty text.
+// scalar returns a scalar as it is written; null is the empty text.
 func scalar(n *document.Node) string {
 	if n.Kind == document.Null {
 		return ""

@@ -13,9 +13,9 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// openAlibaba2023 reads an openb_pod_list of Alibaba's GPU-sharing trace (Weng et
-// al., ATC'23): one pod a row, seconds since an unknown start. A pod that was never
-// scheduled has no run time. Best-effort pods are so for us, too.
+// openAlibaba2023 reads an openb_pod_list of Alibaba's GPU-sharing trace (Weng et al.,
+// ATC'23): one pod a row, seconds since an unknown start. A pod that was never scheduled has
+// no run time. Best-effort pods become best-effort jobs.
 func openAlibaba2023(l *lines, _ *opening) (source, error) {
 	t := newTable(l, ',')
 	f, err := t.header("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase",
@@ -78,12 +78,11 @@ func knowsAlibaba2020(first []string, _ []byte) bool {
 	return len(first) == 10 && (first[0] == "job_name" && first[2] == "inst_num" || paiStatus(first[3]))
 }
 
-// openAlibaba2020 reads a pai_task_table of Alibaba's PAI trace (Weng et al.,
-// NSDI'22), with or without its header, and the pai_job_table if there is one for
-// the users and the times of submission. A job is all tasks of one job_name,
-// wherever they stand, so the whole table is held in memory. Instances that ask
-// for a part of a GPU count as one GPU each. Times are seconds since an unknown
-// start.
+// openAlibaba2020 reads a pai_task_table of Alibaba's PAI trace (Weng et al., NSDI'22), with
+// or without its header. Users and submission times come from the pai_job_table, if there is
+// one. A job is all tasks of one job_name, which may be anywhere in the table, so the whole
+// table is held in memory. Instances that ask for a part of a GPU count as one GPU each.
+// Times are seconds since an unknown start.
 func openAlibaba2020(l *lines, o *opening) (source, error) {
 	t := newTable(l, ',')
 	f, err := paiHeader(t, paiTaskColumns)
@@ -97,7 +96,7 @@ func openAlibaba2020(l *lines, o *opening) (source, error) {
 	return s, nil
 }
 
-// paiHeader binds the columns in their documented order, passing over a header.
+// paiHeader binds the columns in their documented order, and skips a header.
 func paiHeader(t *table, columns string) ([]field, error) {
 	names := strings.Split(columns, ",")
 	if bytes.HasPrefix(t.peek(), []byte(names[0]+",")) {
@@ -140,8 +139,8 @@ func (s *paiSource) of(id string) *paiJob {
 	return j
 }
 
-// readJobTable takes users and submission times. A bad row of it ends the reading,
-// also of a lenient reader: it would leave a job at a wrong time.
+// readJobTable takes users and submission times. A bad row ends the reading, even of a
+// lenient reader: it would leave a job at a wrong time.
 func (s *paiSource) readJobTable(o *opening) error {
 	in, err := os.Open(o.JobTable)
 	if err != nil {
@@ -194,13 +193,13 @@ func (s *paiSource) next() (Job, string, error) {
 		return Job{}, "", io.EOF
 	}
 	j := s.ready[0]
-	s.ready[0] = nil // it is given away
+	s.ready[0] = nil // the caller has it, and memory can be freed
 	s.ready = s.ready[1:]
 	return j.finish()
 }
 
-// gathered puts the jobs that have tasks into the order of submission, those of one
-// time into that of their first tasks.
+// gathered sorts the jobs that have tasks by submission, and those of one time by their first
+// tasks.
 func (s *paiSource) gathered() {
 	s.read = true
 	for _, j := range s.jobs {
@@ -258,7 +257,7 @@ func (s *paiSource) task(r *row) {
 	}
 }
 
-// gpus is how many GPUs a task needs, parts of a GPU counting as one.
+// gpus is how many GPUs a task needs; a part of a GPU counts as one.
 func (t *Task) gpus() int64 { return int64(t.Instances) * ((int64(t.GPUMilli) + 999) / 1000) }
 
 func (j *paiJob) add(t Task, status string) {
@@ -287,7 +286,7 @@ func (j *paiJob) add(t Task, status string) {
 	}
 }
 
-// finish makes the job of its tasks.
+// finish makes a job from its tasks.
 func (j *paiJob) finish() (Job, string, error) {
 	if j.mixed {
 		j.job.GPUMilli = 0

@@ -16,8 +16,8 @@ import (
 const maxTable = 256 << 20
 
 // ReadThroughputs reads a table in Gavel's format, gzip or plain: worker -> "('model',
-// scale)" -> "null" and the throughput alone in steps per second, or another work
-// and the two throughputs side by side.
+// scale)" -> "null" with the throughput alone in steps per second, or another such key with
+// the two throughputs side by side.
 func ReadThroughputs(path string) (*perf.Throughputs, error) {
 	c, err := openValue(path)
 	if err != nil {
@@ -155,9 +155,9 @@ func readValue(name string, in io.Reader) (*cursor, error) {
 	return &cursor{file: name, b: b, line: 1, names: &interner{}}, nil
 }
 
-// ReadSamples reads GPU-seconds of past jobs, the input of a Gittins index: a line
-// "duration", then one number a line (yarn-gput of the Tiresias simulator). The
-// answer is sorted.
+// ReadSamples reads GPU-seconds of past jobs, the input of a Gittins index. The file has a
+// line "duration", then one number a line (yarn-gput of the Tiresias simulator). The result
+// is sorted.
 func ReadSamples(path string) ([]int64, error) {
 	f, err := os.Open(path)
 	if err != nil {

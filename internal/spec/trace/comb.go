@@ -9,8 +9,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// combMark is the key by which a comb trace is known, and combVersion the version
-// that we write and read.
+// combMark is the key that identifies a comb trace. combVersion is the version that is read
+// and written.
 const (
 	combMark    = "comb_trace"
 	combVersion = 1
@@ -74,7 +74,7 @@ func (s *combSource) next() (Job, string, error) {
 	}
 }
 
-// check holds a job to what cannot be seen key by key.
+// check checks what cannot be checked key by key.
 func (s *combSource) check(j *Job) {
 	s.c.end()
 	switch {
@@ -106,7 +106,7 @@ var (
 	anyRank   = span{-maxPriority, maxPriority}
 )
 
-// job reads one object. The keys stand in the order in which they are written.
+// job reads one object. The keys are listed in the order in which they are written.
 func (s *combSource) job(j *Job) {
 	c := &s.c
 	c.object(func(key []byte) {
@@ -195,7 +195,7 @@ func (s *combSource) unknown(key []byte, known []string) {
 	s.c.fail(s.c.at, "unknown key", "there is no such key%s", document.DidYouMean(string(key), known))
 }
 
-// word reads one of a few texts.
+// word reads one of the known texts.
 func (s *combSource) word(known ...string) string {
 	s.c.look()
 	at := s.c.at

@@ -17,8 +17,8 @@ type field struct {
 	at   int
 }
 
-// row is one line of a table with separators. The first mistake sticks: the
-// methods after it give zero values, so that a parser reads as a list of columns.
+// row is one line of a table with separators. After the first error all methods return zero
+// values, so that a parser can read like a list of columns.
 type row struct {
 	file   string
 	line   int
@@ -80,8 +80,8 @@ func (r *row) splitQuoted(line []byte, sep byte) {
 	}
 }
 
-// unquote gives the text of the quoted field that begins at at, and the place
-// behind its closing quote, or -1.
+// unquote returns the text of the quoted field that begins at at, and the index after its
+// closing quote, or -1.
 func unquote(line []byte, at int) ([]byte, int) {
 	var value []byte
 	for i := at + 1; i < len(line); i++ {
@@ -96,7 +96,7 @@ func unquote(line []byte, at int) ([]byte, int) {
 	return nil, -1
 }
 
-// fail notes a mistake in a column, unless there is one already.
+// fail notes an error in a column, unless there is one already.
 func (r *row) fail(f field, kind, text string) {
 	if r.err != nil {
 		return
@@ -107,7 +107,7 @@ func (r *row) fail(f field, kind, text string) {
 	}
 }
 
-// raw gives a column's bytes, without spaces around them.
+// raw returns a column's bytes, without spaces around them.
 func (r *row) raw(f field) []byte {
 	if f.at < 0 || r.err != nil {
 		return nil
@@ -115,13 +115,13 @@ func (r *row) raw(f field) []byte {
 	return bytes.TrimSpace(r.fields[f.at])
 }
 
-// absent reports whether a column is not there or holds nothing; tables written by
-// pandas hold nan, or None where a text was missing.
+// absent reports whether a column is missing or empty. Tables written by pandas hold nan, or
+// None for a missing text.
 func absent(b []byte) bool {
 	return len(b) == 0 || len(b) <= 4 && (bytes.EqualFold(b, []byte("nan")) || bytes.EqualFold(b, []byte("none")))
 }
 
-// text gives a column as text; texts that repeat share memory.
+// text returns a column as text; texts that repeat share memory.
 func (r *row) text(f field) string {
 	b := r.raw(f)
 	if kind, why := badText(b); kind != "" {
@@ -131,7 +131,7 @@ func (r *row) text(f field) string {
 	return r.names.of(b)
 }
 
-// id gives the column that names the job.
+// id returns the column that names the job.
 func (r *row) id(f field) string {
 	b := r.raw(f)
 	if kind, why := badText(b); kind != "" {
@@ -193,8 +193,7 @@ func (r *row) number(f field, digits int, in span) int64 {
 	return v
 }
 
-// whole reads a column as a whole number; 3.0 is one too, since tables written by
-// pandas have it.
+// whole reads a column as a whole number. 3.0 is one too, since pandas writes that.
 func (r *row) whole(f field, in span) int64 {
 	if b := r.raw(f); r.err == nil && f.at >= 0 {
 		if dot := bytes.IndexByte(b, '.'); dot >= 0 && len(bytes.Trim(b[dot+1:], "0")) > 0 {
@@ -225,7 +224,7 @@ func (r *row) minutes(f field) int64 {
 	return r.whole(f, span{0, maxTime / int64(model.Minute)}) * int64(model.Minute)
 }
 
-// gpus reads a number of GPUs; 0 is allowed, callers pass over such jobs.
+// gpus reads a number of GPUs. 0 is allowed; callers skip such jobs.
 func (r *row) gpus(f field) int32 { return int32(r.whole(f, span{0, MaxGPUs})) }
 
 // interner shares the memory of texts that repeat.
@@ -252,7 +251,7 @@ func (n *interner) of(b []byte) string {
 type table struct {
 	*lines
 	sep     byte
-	columns int // that every row must have; 0 until the header is read
+	columns int // number that every row must have; 0 until the header is read
 	row     row
 }
 
@@ -260,7 +259,7 @@ func newTable(l *lines, sep byte) *table {
 	return &table{lines: l, sep: sep, row: row{file: l.file, names: &interner{}}}
 }
 
-// read gives the next row that is not empty.
+// read returns the next row that is not empty.
 func (t *table) read() (*row, error) {
 	for {
 		line, err := t.next()
@@ -280,8 +279,8 @@ func (t *table) read() (*row, error) {
 	}
 }
 
-// header reads the line of names and finds the wanted columns by name, in any
-// order; those that begin with "?" may be absent.
+// header reads the line of names and finds the wanted columns by name, in any order. Columns
+// whose wanted name begins with "?" may be absent.
 func (t *table) header(wanted ...string) ([]field, error) {
 	r, err := t.read()
 	if err != nil {
@@ -314,7 +313,7 @@ func (t *table) header(wanted ...string) ([]field, error) {
 	return fields, nil
 }
 
-// lastIndex is where a name stands last, -1 where it does not.
+// lastIndex is the last index of a name, or -1.
 func lastIndex(names []string, name string) int {
 	for i := len(names) - 1; i >= 0; i-- {
 		if names[i] == name {

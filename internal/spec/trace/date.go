@@ -6,7 +6,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// zeroDate counts time from the first date that a file has.
+// zeroDate counts time from the first date in a file.
 type zeroDate struct {
 	known bool
 	at    int64
@@ -28,8 +28,8 @@ func (z *zeroDate) since(r *row, f field) model.Time {
 	return z.from(t)
 }
 
-// date reads a date in seconds, or says what is wrong with it: within one file all dates
-// have an offset to UTC, or none has, since their differences mean nothing else.
+// date reads a date in seconds, or says what is wrong with it. Within one file all dates must
+// have an offset to UTC, or none, since else their differences mean nothing.
 func (z *zeroDate) date(b []byte) (int64, string) {
 	t, offset, ok := date(b)
 	switch {
@@ -42,7 +42,7 @@ func (z *zeroDate) date(b []byte) (int64, string) {
 	return t, ""
 }
 
-// from counts seconds of the Unix epoch from the first ones given.
+// from counts seconds of the Unix epoch from those of the first call.
 func (z *zeroDate) from(seconds int64) model.Time {
 	if !z.known {
 		z.known, z.at = true, seconds
@@ -50,9 +50,9 @@ func (z *zeroDate) from(seconds int64) model.Time {
 	return model.Time(seconds-z.at) * model.Time(model.Second)
 }
 
-// date reads YYYY-MM-DD HH:MM:SS, the T of ISO 8601 allowed, and an offset to UTC, if it
-// has one: Z, +HH, +HHMM or +HH:MM. It gives seconds; without an offset only differences
-// of them count.
+// date reads YYYY-MM-DD HH:MM:SS, with the T of ISO 8601 allowed, and an optional offset to
+// UTC: Z, +HH, +HHMM or +HH:MM. It returns seconds. Without an offset only their differences
+// mean something.
 func date(b []byte) (t int64, offset, ok bool) {
 	if len(b) < 19 || b[4] != '-' || b[7] != '-' || (b[10] != ' ' && b[10] != 'T') || b[13] != ':' || b[16] != ':' {
 		return 0, false, false

@@ -8,21 +8,21 @@ import (
 	"io"
 )
 
-// entries cuts a JSON array that does not fit into memory into its entries, whether
-// it is written on many lines or on one.
+// entries cuts a JSON array into its entries, one at a time, since it may not fit into
+// memory. The array may be on many lines or on one.
 type entries struct {
 	*lines
-	rest   []byte // what is read and not yet passed over; a line break is its last byte
+	rest   []byte // read but not yet consumed; a line break is its last byte
 	line   int    // of rest, from 1
 	column int    // of rest, from 0
 	begun  bool
 	ended  bool
 	buf    []byte
-	// where the entry begins that next gave
+	// where the entry begins that next returned last
 	fromLine, fromColumn int
 }
 
-// next gives one entry.
+// next returns the next entry.
 func (e *entries) next() ([]byte, error) {
 	if e.ended {
 		return nil, io.EOF
@@ -39,7 +39,7 @@ func (e *entries) next() ([]byte, error) {
 	return e.whole()
 }
 
-// signs passes over what stands between entries and gives the byte that follows.
+// signs skips what stands between entries, and returns the byte after it.
 func (e *entries) signs() (byte, error) {
 	b, err := e.sign()
 	if err != nil {
@@ -65,7 +65,7 @@ func (e *entries) signs() (byte, error) {
 	return b, err
 }
 
-// sign gives the next byte that is no white space, without passing over it.
+// sign returns the next byte that is no white space, and does not consume it.
 func (e *entries) sign() (byte, error) {
 	for {
 		e.pass(len(e.rest) - len(bytes.TrimLeft(e.rest, " \t\r\n")))
@@ -78,7 +78,7 @@ func (e *entries) sign() (byte, error) {
 	}
 }
 
-// pass passes over n bytes of rest.
+// pass consumes n bytes of rest.
 func (e *entries) pass(n int) {
 	if n > 0 && e.rest[n-1] == '\n' {
 		e.line, e.column = e.line+1, 0
@@ -88,7 +88,7 @@ func (e *entries) pass(n int) {
 	e.rest = e.rest[n:]
 }
 
-// more reads on; the file must not end before the array does.
+// more reads on. The file must not end before the array does.
 func (e *entries) more() error {
 	err := e.piece()
 	if errors.Is(err, io.EOF) && e.begun {
@@ -100,7 +100,7 @@ func (e *entries) more() error {
 // piece reads a line, or as much of one as the buffer holds.
 func (e *entries) piece() error {
 	b, err := e.lines.buf.ReadSlice('\n')
-	e.n = e.line - 1 // for broken
+	e.n = e.line - 1 // broken adds one to it
 	if len(b) == 0 && err != nil {
 		return e.broken(err)
 	}
@@ -116,7 +116,7 @@ func (e *entries) wrong(text string) error {
 	return &Error{File: e.file, Line: e.line, Column: e.column + 1, Kind: "bad JSON", Text: text}
 }
 
-// tail wants that nothing follows the array.
+// tail checks that nothing follows the array.
 func (e *entries) tail() error {
 	e.pass(1)
 	for {

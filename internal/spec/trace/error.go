@@ -14,7 +14,7 @@ type Error struct {
 	Field  string // column or key, or ""
 	Kind   string // a few words for counting, such as "not a number"
 	Text   string
-	// Row says that only this entry is bad: the ones behind it can be read.
+	// Row says that only this entry is bad, and that those after it can be read.
 	Row bool
 }
 
@@ -36,13 +36,13 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Count is how often something happened.
+// Count is how often something occurred.
 type Count struct {
 	What string `json:"what"`
 	N    int64  `json:"n"`
 }
 
-// counts is a small multiset in order of its names.
+// counts counts by name, sorted by name.
 type counts []Count
 
 func (c *counts) add(what string) { c.addN(what, 1) }

@@ -8,8 +8,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// The generators draw from distributions in integers only: a processor's own
-// exponential function would make other bytes of the same seed elsewhere.
+// The generators draw from distributions in integers only. Floating-point exponentials differ
+// between processors, so the same seed would give different bytes.
 
 // fracBits is how many bits behind the point a logarithm has.
 const fracBits = 24
@@ -44,7 +44,7 @@ func log2(x uint64) int64 {
 	return out
 }
 
-// exp2 is 2 to the power of x, where x is in units of 2^-24 and the answer below 2^61.
+// exp2 is 2 to the power of x. x is in units of 2^-24, and the result must be below 2^61.
 func (p *powers) exp2(x int64) int64 {
 	if x < 0 {
 		return 0
@@ -63,8 +63,8 @@ func (p *powers) exp2(x int64) int64 {
 	return int64((y + 1<<(shift-1)) >> shift)
 }
 
-// random draws integers. It uses only the generator's own words, whose sequence is
-// promised, not the methods on top of it.
+// random draws integers. It uses only the words of the generator, whose sequence is
+// guaranteed, and not the methods built on them.
 type random struct{ pcg *rand.PCG }
 
 func newRandom(seed, stream uint64) random { return random{rand.NewPCG(seed, stream)} }
@@ -128,8 +128,8 @@ type quantile struct {
 	value int64
 }
 
-// lengths is a distribution of durations in seconds by its quantiles; between two
-// of them the logarithm is uniform. The first quantile has part 0, the last 1e6.
+// lengths is a distribution of durations in seconds by its quantiles. Between two quantiles
+// the logarithm is uniform. The first quantile has part 0, the last 1e6.
 type lengths struct {
 	parts []int64
 	logs  []int64
@@ -145,8 +145,9 @@ func newLengths(most int64, list ...quantile) lengths {
 	return l
 }
 
-// logNormal is the log-normal distribution with a median in seconds and a standard
-// deviation of the natural logarithm in thousandths, by quantiles of the normal one.
+// logNormal is the log-normal distribution with a median in seconds and a standard deviation
+// of the natural logarithm in thousandths. It is made from quantiles of the normal
+// distribution.
 func logNormal(median, sigmaMilli, most int64) lengths {
 	normal := []quantile{
 		{0, -4753424}, {100, -3719016}, {500, -3290527}, {1000, -3090232}, {2000, -2878162}, {5000, -2575829},

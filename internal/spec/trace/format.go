@@ -26,18 +26,18 @@ const (
 	Chronus     Format = "chronus"
 )
 
-// format is one line of the table of formats.
+// format is one row of the table of formats.
 type format struct {
 	name Format
-	// knows tells the format by the beginning of the file: its first line, and all
-	// that was looked at.
+	// knows recognizes the format by the beginning of the file: the fields of its first line,
+	// and all bytes that were looked at.
 	knows func(first []string, head []byte) bool
 	open  func(*lines, *opening) (source, error)
-	// rebase says that the file's zero has no meaning of its own.
+	// rebase says that time 0 of the file has no meaning of its own.
 	rebase bool
 }
 
-// formats are in the order in which detection tries them: the pickiest first.
+// formats are in the order in which detection tries them, the strictest first.
 func formats() []format {
 	return []format{
 		{Comb, func(_ []string, head []byte) bool { return bytes.HasPrefix(head, []byte(`{"`+combMark+`"`)) }, openComb, false},
@@ -52,7 +52,7 @@ func formats() []format {
 	}
 }
 
-// has makes a detector by names of the header.
+// has returns a detector for names in the header.
 func has(names ...string) func([]string, []byte) bool {
 	return func(first []string, _ []byte) bool {
 		for _, n := range names {
@@ -83,19 +83,19 @@ func FormatNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Rebased reports whether a format's own times start anywhere, so that InOrder
-// moves the first job to 0.
+// Rebased reports whether a format's times start anywhere, so that InOrder moves the first
+// job to 0.
 func (f Format) Rebased() bool {
 	known := formatNamed(f)
 	return known != nil && known.rebase
 }
 
-// detect tells the format by the file's content.
+// detect recognizes the format by the file's content.
 func detect(l *lines) (Format, error) {
 	head := l.peek()
 	if len(bytes.TrimSpace(head)) == 0 {
 		if _, err := l.next(); err != nil && !errors.Is(err, io.EOF) {
-			return "", err // what hinders reading says more than that nothing was read
+			return "", err // a read error says more than that nothing was read
 		}
 		return "", &Error{File: l.file, Kind: "empty", Text: "the file is empty"}
 	}

@@ -19,10 +19,10 @@ func knowsGavel(_ []string, head []byte) bool {
 	return bytes.Count(line, []byte("\t")) == 9
 }
 
-// openGavel reads a trace of the Gavel artifact (Narayanan et al., OSDI'20): tab
-// separated, without a header. It says how many steps a job has, not how long it
-// runs: that is steps / throughput on the GPU type of Options.GPU. An SLO is a
-// multiple of that time; below zero is none. Jobs are numbered from 0.
+// openGavel reads a trace of the Gavel artifact (Narayanan et al., OSDI'20): tab separated,
+// without a header. It tells how many steps a job has, and not its run time. That is steps /
+// throughput on the GPU type of Options.GPU. An SLO is a multiple of that time; below zero is
+// none. Jobs are numbered from 0.
 func openGavel(l *lines, o *opening) (source, error) {
 	if o.Throughputs != nil && o.GPU == "" {
 		return nil, fmt.Errorf("%s: name the GPU type that run times are for with --gpu; the table of throughputs has %s", l.file,

@@ -19,8 +19,8 @@ type Spec struct {
 	Kind string
 	Jobs int64
 	Seed uint64
-	// LoadMilli, where it is not 0, sets the rate of arrivals so that the jobs ask
-	// for so many thousandths of the Cluster's GPU-time; see LoadOn.
+	// LoadMilli, where it is not 0, sets the rate of arrivals so that the jobs ask for this
+	// many thousandths of the Cluster's GPU-time; see LoadOn.
 	LoadMilli int64
 	// Cluster also bounds the size of a job.
 	Cluster []Shape
@@ -33,10 +33,10 @@ type Spec struct {
 	// AppJobs, where it is not 0, makes apps, such as hyper-parameter searches: 1 to
 	// AppJobs jobs that are submitted together, with one user, VC, size and model.
 	AppJobs int64
-	// Elastic, where it is above 1, lets a job have between one part in so many of its GPUs
-	// and so many times as many, as far as Cluster has them.
+	// Elastic, where it is above 1, is a factor. A job can then have between 1/Elastic and
+	// Elastic times its GPUs, as far as Cluster has them.
 	Elastic int64
-	// Loss lets jobs report one that falls.
+	// Loss makes jobs report a loss that falls.
 	Loss bool
 }
 
@@ -55,8 +55,8 @@ func Kinds() []Kind {
 // maxJobs bounds a generated trace.
 const maxJobs = 100_000_000
 
-// Generate gives the jobs of a Spec in order of submission, in constant memory.
-// Submission 0 is midnight before a Monday. Jobs are numbered from 0.
+// Generate returns the jobs of a Spec in order of submission, in constant memory. Time 0 is
+// the midnight before a Monday. Jobs are numbered from 0.
 func Generate(s Spec) (iter.Seq[Job], error) {
 	k, err := s.check()
 	if err != nil {
@@ -115,8 +115,8 @@ func (s *Spec) wrong() (all []error) {
 	return all
 }
 
-// generator draws from three streams, so that the shapes of jobs do not change
-// with the load, nor with the survey.
+// generator draws from three streams, so that the shapes of jobs change neither with the load
+// nor with the survey.
 type generator struct {
 	spec   Spec
 	kind   *kind
@@ -128,7 +128,7 @@ type generator struct {
 	usersOf                     int // in each VC
 }
 
-// prepare makes the tables that each draw looks into.
+// prepare makes the tables for the draws.
 func (g *generator) prepare() {
 	k := g.kind
 	var list []int64
@@ -157,7 +157,7 @@ func (g *generator) prepare() {
 	}
 }
 
-// shape draws all of a job but when it comes.
+// shape draws all of a job but its submission.
 func (g *generator) shape(r random, j *Job) {
 	z := &g.kind.sizes[g.sizes.pick(r)]
 	*j = Job{GPUs: z.gpus, Duration: z.last.draw(r, g.powers)}
@@ -187,13 +187,13 @@ const (
 	lossStream
 )
 
-// shapes draws the jobs one after the other, those of an app alike.
+// shapes draws the jobs one after the other; those of an app are alike.
 type shapes struct {
 	g    *generator
 	r    random
 	apps random
 	lead Job   // the first of the app
-	left int64 // jobs of the app that are to come
+	left int64 // jobs of the app that follow
 	n    int64 // apps
 }
 
@@ -201,7 +201,7 @@ func (g *generator) shapes() *shapes {
 	return &shapes{g: g, r: newRandom(g.spec.Seed, shapeStream), apps: newRandom(g.spec.Seed, appStream)}
 }
 
-// next draws a job and says whether it arrives on its own.
+// next draws a job and reports whether it arrives on its own: it is not one more of an app.
 func (s *shapes) next(j *Job) bool {
 	s.g.shape(s.r, j)
 	if s.g.spec.AppJobs == 0 {
@@ -219,8 +219,8 @@ func (s *shapes) next(j *Job) bool {
 	return first
 }
 
-// meanGap is the mean time between two jobs, or two apps. For a load all shapes are drawn once
-// for their sum, and drawn again later.
+// meanGap is the mean time between two jobs, or two apps. For a given load all shapes are
+// drawn once to sum their work, and drawn again later.
 func (g *generator) meanGap() (uint64, error) {
 	const day = 86_400_000_000_000 // nanoseconds
 	gap := big.NewInt(day / g.kind.perDay)
@@ -234,7 +234,8 @@ func (g *generator) meanGap() (uint64, error) {
 			drawn.next(&j)
 			work.Add(work, big.NewInt(int64(timeOf(&j)))) // thousandths of a GPU-second
 		}
-		// Thousandths of load cancel those of work; the rest is seconds to nanoseconds.
+		// Thousandths of load and of work cancel out. The rest turns seconds into
+		// nanoseconds.
 		capacity := big.NewInt(TotalGPUs(g.spec.Cluster))
 		capacity.Mul(capacity, big.NewInt(g.spec.LoadMilli)).Mul(capacity, big.NewInt(g.spec.Jobs))
 		gap = work.Mul(work, big.NewInt(1_000_000_000)).Div(work, capacity)
@@ -249,14 +250,14 @@ func (g *generator) meanGap() (uint64, error) {
 	return gap.Uint64(), nil
 }
 
-// jobs is the sequence.
+// jobs yields the generated jobs.
 func (g *generator) jobs(yield func(Job) bool) {
 	drawn := g.shapes()
 	arrivals := newRandom(g.spec.Seed, arrivalStream)
 	s := survey{random: newRandom(g.spec.Seed, surveyStream), mix: newWeights(g.spec.Mix[:]...)}
 	losses := newRandom(g.spec.Seed, lossStream)
 	w := newWeek(g.kind)
-	at := uint64(0) // nanoseconds of a time in which all hours have the same rate
+	at := uint64(0) // nanoseconds on a clock on which all hours have the same rate of arrivals
 	var j Job
 	for n := range g.spec.Jobs {
 		if drawn.next(&j) {
@@ -289,8 +290,8 @@ func (g *generator) stretch(j *Job) {
 	}
 }
 
-// lossOf draws a loss (the distributions are ours): from 2 to 3 down to 0.1 to 1, half the way
-// within a 20th to a 5th of the run time.
+// lossOf draws a loss (the distributions are ours). It falls from 2 to 3 down to 0.1 to 1,
+// half of the way within a 20th to a 5th of the run time.
 func lossOf(r random, d model.Duration) *Curve {
 	return &Curve{First: r.between(2000, 3000) * 1e6, Last: r.between(100, 1000) * 1e6, Half: max(d/1000*model.Duration(r.between(50, 200)), 1)}
 }
@@ -304,12 +305,12 @@ func (g *generator) wait(r random) uint64 {
 	return min(hi<<(64-fracBits)|lo>>fracBits, uint64(maxTime)*1000)
 }
 
-// week turns time at a constant rate into time with busy and quiet hours: each
-// hour gets as much of the week as jobs arrive in it.
+// week turns time at a constant rate into time with busy and quiet hours. Each hour gets the
+// share of the week's jobs that arrives in it.
 type week struct {
 	upTo [169]model.Duration // time at the constant rate until each hour begins
 	hour int                 // of the week, where the last job came
-	n    int64               // weeks before
+	n    int64               // number of weeks before
 }
 
 const wholeWeek = 168 * model.Hour
@@ -334,14 +335,14 @@ func newWeek(k *kind) *week {
 	return w
 }
 
-// big128 is a*b/c without overflow on the way.
+// big128 is a*b/c without overflow of the product.
 func big128(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	q, _ := bits.Div64(hi, lo, uint64(c))
 	return int64(q)
 }
 
-// at gives whole seconds; times must rise from call to call.
+// at returns whole seconds. Times must rise from call to call.
 func (w *week) at(d model.Duration) model.Time {
 	if n := int64(d / wholeWeek); n > w.n {
 		w.n, w.hour = n, 0

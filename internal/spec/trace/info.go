@@ -10,8 +10,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Summary is what a trace holds. Times are in seconds, GPU-hours are Duration
-// times GPUs, a part of a GPU counted as that part.
+// Summary sums up a trace. Times are in seconds. GPU-hours are Duration times GPUs; a part of
+// a GPU counts as that part.
 type Summary struct {
 	Jobs            int64           `json:"jobs"`
 	WithoutDuration int64           `json:"without_duration,omitempty"` // their GPU-hours are unknown
@@ -30,7 +30,7 @@ type Summary struct {
 	Models          []Count         `json:"models,omitempty"`
 	SKUs            []Count         `json:"skus,omitempty"`
 	Load            *LoadOn         `json:"load,omitempty"`
-	vcs             map[string]*vcs // while it is summed
+	vcs             map[string]*vcs // while the summary is made
 	users, apps     map[string]bool
 	sizes           map[int32]*Size
 	durations       []model.Duration
@@ -61,7 +61,7 @@ type VCSummary struct {
 	LargestGang int32   `json:"largest_gang"`
 }
 
-// Size is the jobs of one number of GPUs.
+// Size sums the jobs with one number of GPUs.
 type Size struct {
 	GPUs     int32   `json:"gpus"`
 	Jobs     int64   `json:"jobs"`
@@ -69,9 +69,8 @@ type Size struct {
 	time     gpuTime
 }
 
-// LoadOn is what a cluster would have to do: the GPU-hours of the trace over those
-// that its GPUs have between the first and the last submission. Above 1 the queue
-// grows.
+// LoadOn is the load that the trace puts on a cluster: the GPU-hours of the trace over those
+// of its GPUs between the first and the last submission. Above 1 the queue grows.
 type LoadOn struct {
 	GPUs int64   `json:"gpus"`
 	Load float64 `json:"load"`
@@ -110,8 +109,8 @@ func (g *gpuTime) add(more gpuTime) {
 
 func (g gpuTime) hours() float64 { return float64(g) / 3.6e6 }
 
-// Summarize reads jobs and sums them up, in memory for the durations and names
-// only. The first error ends it.
+// Summarize sums up jobs. It keeps only durations and names in memory. The first error ends
+// it.
 func Summarize(jobs iter.Seq2[Job, error], cluster []Shape) (*Summary, error) {
 	s := &Summary{vcs: map[string]*vcs{}, users: map[string]bool{}, apps: map[string]bool{}, sizes: map[int32]*Size{},
 		first: math.MaxInt64, last: math.MinInt64}

@@ -9,22 +9,21 @@ import (
 	"unicode/utf8"
 )
 
-// cursor reads one JSON value from memory, pulled by whoever knows what must come.
-// The first mistake sticks, with its place. It exists because a million lines are
-// to be read in a second, and because encoding/json does not say where a value of
-// the wrong type stands.
+// cursor reads one JSON value from memory. Its callers say what must come next. The first
+// error stays, with its place. encoding/json is too slow for a million lines a second, and
+// does not say where a value of the wrong type is.
 type cursor struct {
 	file string
 	b    []byte
 	at   int
 	// line and column are those of b[0], from 1 and 0.
 	line, column int
-	row          bool     // a mistake is one of this entry only
-	keys         [][]byte // those around what is read, for errors
+	row          bool     // an error concerns only this entry
+	keys         [][]byte // of the objects around the present value, for errors
 	depth        int
 	err          *Error
 	names        *interner
-	text         []byte // of a string with escapes
+	text         []byte // text of the last string with escapes
 }
 
 // maxDepth bounds nesting.
@@ -35,7 +34,7 @@ func (c *cursor) reset(b []byte, line int) {
 	c.b, c.at, c.line, c.column, c.err, c.depth, c.keys = b, 0, line, 0, nil, 0, c.keys[:0]
 }
 
-// fail notes a mistake at the byte at.
+// fail notes an error at the byte at.
 func (c *cursor) fail(at int, kind, format string, args ...any) {
 	if c.err != nil {
 		return
@@ -44,13 +43,13 @@ func (c *cursor) fail(at int, kind, format string, args ...any) {
 	before := c.b[:at]
 	column := at - bytes.LastIndexByte(before, '\n')
 	if column == at+1 {
-		column += c.column // still on the first line
+		column += c.column // at is on the first line
 	}
 	c.err = &Error{File: c.file, Line: c.line + bytes.Count(before, []byte("\n")), Column: column,
 		Field: string(bytes.Join(c.keys, []byte("."))), Kind: kind, Text: fmt.Sprintf(format, args...), Row: c.row}
 }
 
-// look passes over white space and gives the next byte, or 0 at the end.
+// look skips white space and returns the next byte, or 0 at the end.
 func (c *cursor) look() byte {
 	for c.at < len(c.b) {
 		switch c.b[c.at] {
@@ -63,7 +62,7 @@ func (c *cursor) look() byte {
 	return 0
 }
 
-// take passes over one wanted byte.
+// take consumes one byte, which must be want.
 func (c *cursor) take(want byte) bool {
 	if c.err != nil {
 		return false
@@ -76,7 +75,7 @@ func (c *cursor) take(want byte) bool {
 	return false
 }
 
-// wrong says that something else was wanted here.
+// wrong says that something else was expected here.
 func (c *cursor) wrong(want string) {
 	if c.at >= len(c.b) {
 		c.fail(c.at, "bad JSON", "the JSON ends too early: %s", want)
@@ -85,7 +84,7 @@ func (c *cursor) wrong(want string) {
 	c.fail(c.at, "bad JSON", "%s, found %s", want, quoted(c.b[c.at:min(len(c.b), c.at+20)]))
 }
 
-// null passes over null.
+// null consumes null, and reports whether it was there.
 func (c *cursor) null() bool {
 	if c.err == nil && c.look() == 'n' && bytes.HasPrefix(c.b[c.at:], []byte("null")) {
 		c.at += 4
@@ -94,8 +93,8 @@ func (c *cursor) null() bool {
 	return false
 }
 
-// object calls each with every key; each must read the value. The key is valid
-// until then.
+// object calls each with every key. each must read the value, and the key is valid until it
+// does.
 func (c *cursor) object(each func(key []byte)) {
 	if !c.enter('{') {
 		return
@@ -123,14 +122,14 @@ func (c *cursor) object(each func(key []byte)) {
 	c.leave('}')
 }
 
-// keySet are the keys of one object so far; few are compared one by one.
+// keySet are the keys of one object so far. A few keys are compared one by one.
 type keySet struct {
 	few  [16][]byte
 	n    int
 	many map[string]bool
 }
 
-// has adds a key, whose bytes stay, and reports whether it was there.
+// has adds a key, whose bytes must not change, and reports whether it was there before.
 func (k *keySet) has(key []byte) bool {
 	for _, f := range k.few[:k.n] {
 		if bytes.Equal(f, key) {
@@ -164,7 +163,7 @@ func (c *cursor) array(each func()) {
 	c.leave(']')
 }
 
-// comma passes over what must follow a value that the closing sign does not.
+// comma consumes the comma that must follow a value unless closing follows.
 func (c *cursor) comma(closing byte) bool {
 	if c.look() != ',' {
 		c.wrong("want , or " + string(rune(closing)))
@@ -187,7 +186,7 @@ func (c *cursor) leave(end byte) {
 	c.depth--
 }
 
-// str reads a string; the bytes are valid until the next one.
+// str reads a string. Its bytes are valid until the next call.
 func (c *cursor) str() []byte {
 	if c.err != nil {
 		return nil
@@ -239,7 +238,7 @@ func (c *cursor) escaped(start int) []byte {
 	return nil
 }
 
-// escape adds what the escape at i stands for and gives the place behind it.
+// escape adds the character of the escape at i, and returns the index after it.
 func (c *cursor) escape(i int) int {
 	if i+1 < len(c.b) {
 		if k := bytes.IndexByte([]byte(`"\/bfnrt`), c.b[i+1]); k >= 0 {
@@ -307,7 +306,7 @@ func (c *cursor) number(digits int, in span) int64 {
 	return v
 }
 
-// whole reads a whole number. It is the fast path of our own format.
+// whole reads a whole number. It is the fast path of the comb format.
 func (c *cursor) whole(in span) int64 {
 	if c.err != nil {
 		return 0
@@ -330,7 +329,7 @@ func (c *cursor) whole(in span) int64 {
 	return v
 }
 
-// skip passes over any value.
+// skip consumes any value.
 func (c *cursor) skip() {
 	switch b := c.look(); {
 	case c.err != nil:
@@ -350,7 +349,7 @@ func (c *cursor) skip() {
 	}
 }
 
-// end wants that nothing follows.
+// end checks that nothing follows.
 func (c *cursor) end() {
 	if c.err == nil && c.look() != 0 || c.err == nil && c.at < len(c.b) {
 		c.wrong("want the end of the value")

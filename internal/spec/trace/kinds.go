@@ -1,6 +1,6 @@
 package trace
 
-// kind is what a generator draws from.
+// kind is the distributions from which a generator draws.
 type kind struct {
 	name   string
 	about  string
@@ -8,19 +8,19 @@ type kind struct {
 	sizes  []sizeKind
 	vcs    []int64 // weights
 	users  int     // in all; each belongs to one VC
-	// hours and days are how many jobs arrive in each hour of a day and day of a
-	// week, in hundredths of the mean; nil is always the same.
+	// hours and days are how many jobs arrive in each hour of a day and day of a week, in
+	// hundredths of the mean; nil is a constant rate.
 	hours, days []int64
 	models      []string
 	outcomes    []outcomeWeight
 	survey      bool // deadlines and estimates belong to it
 }
 
-// sizeKind is the jobs of one size.
+// sizeKind describes the jobs of one size.
 type sizeKind struct {
 	weight int64
 	gpus   int32
-	milli  []int32 // of a GPU, one of these; none is whole GPUs
+	milli  []int32 // thousandths of a GPU, of which one is drawn; none is whole GPUs
 	last   lengths
 }
 
@@ -34,8 +34,8 @@ func kinds() []kind {
 	return []kind{phillyKind(), heliosKind(), alibabaKind(), chronusKind(), poissonKind()}
 }
 
-// deciles makes a distribution of the values at 0, 1, 5, 10, 25, 50, 75, 90, 95,
-// 99, 99.9 and 100 percent, in seconds times unit.
+// deciles makes a distribution from the values at 0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9
+// and 100 percent, in seconds times unit.
 func deciles(unit int64, values ...int64) lengths {
 	parts := []int64{0, 10_000, 50_000, 100_000, 250_000, 500_000, 750_000, 900_000, 950_000, 990_000, 999_000, 1_000_000}
 	var list []quantile
@@ -77,7 +77,7 @@ func heliosKind() kind {
 		vcs: oneOver(25), users: 250, hours: officeHours(), days: []int64{115, 115, 115, 115, 115, 65, 60}}
 }
 
-// oneOver gives n weights that fall as 1, 1/2, 1/3, ...
+// oneOver returns n weights that fall as 1, 1/2, 1/3, ...
 func oneOver(n int64) []int64 {
 	var out []int64
 	for i := range n {

@@ -9,10 +9,10 @@ import (
 	"io"
 )
 
-// lines reads a text line by line, unpacked if it is gzip, and knows where it is.
+// lines reads a text line by line, unpacked if it is gzip, and counts the lines.
 type lines struct {
 	file string
-	n    int // the line that next gave last, from 1
+	n    int // number of the line that next returned last, from 1
 	buf  *bufio.Reader
 	in   *bounded
 }
@@ -45,8 +45,8 @@ func newLines(file string, r io.Reader, maxBytes int64) (*lines, error) {
 	return l, nil
 }
 
-// noText tells by the first bytes of a file, unpacked if it is gzip, that it is no text in
-// UTF-8, and what to do; "" where it may be.
+// noText recognizes by the first bytes of a file, unpacked if it is gzip, that it is not text
+// in UTF-8. It says so and what to do; "" is that it may be text.
 func noText(head []byte) string {
 	const unpack = ": unpack it, and name the file with the jobs in it"
 	for _, f := range []struct {
@@ -75,7 +75,7 @@ func noText(head []byte) string {
 	return ""
 }
 
-// returns makes line ends of lone carriage returns.
+// returns turns lone carriage returns into line ends.
 type returns struct{ in io.Reader }
 
 // Read implements io.Reader.
@@ -89,14 +89,14 @@ func (r *returns) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// peek gives up to 64 KiB of what comes, for telling formats apart.
+// peek returns up to 64 KiB of what follows, to tell formats apart.
 func (l *lines) peek() []byte {
 	b, _ := l.buf.Peek(64 << 10)
 	return b
 }
 
-// next gives the next line without its end; the bytes are valid until the next
-// call. It ends with io.EOF. A line that is too long is an *Error with Row.
+// next returns the next line without its end. The bytes are valid until the next call. It
+// ends with io.EOF. A line that is too long is an *Error with Row.
 func (l *lines) next() ([]byte, error) {
 	b, err := l.buf.ReadSlice('\n')
 	if len(b) == 0 && err != nil {
@@ -114,7 +114,7 @@ func (l *lines) next() ([]byte, error) {
 	return bytes.TrimSuffix(b, []byte("\r")), nil
 }
 
-// tooLong passes over the rest of a line that does not fit into the buffer.
+// tooLong skips the rest of a line that does not fit into the buffer.
 func (l *lines) tooLong() error {
 	for {
 		_, err := l.buf.ReadSlice('\n')
@@ -128,7 +128,8 @@ func (l *lines) tooLong() error {
 	}
 }
 
-// broken tells the end of a file from a file that cannot be read on.
+// broken turns an error of reading into an *Error with a line; the end of the file stays
+// io.EOF.
 func (l *lines) broken(err error) error {
 	var told *Error
 	switch {
@@ -147,8 +148,8 @@ func (l *lines) broken(err error) error {
 
 var errBound = errors.New("more bytes than allowed")
 
-// bounded reads at most a number of bytes and then fails, unlike io.LimitReader,
-// which would make a short trace of a long one.
+// bounded fails after a number of bytes. io.LimitReader would instead end there, and turn a
+// long trace into a short one.
 type bounded struct {
 	r          io.Reader
 	left, most int64

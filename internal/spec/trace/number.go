@@ -6,16 +6,16 @@ import (
 	"strconv"
 )
 
-// What can be wrong with a number. They are the kinds by which bad rows are counted.
+// What can be wrong with a number. Bad rows are counted by these.
 const (
 	notANumber = "not a number"
 	tooLarge   = "out of range"
 	isEmpty    = "no value"
 )
 
-// decimal reads a number such as -12.5 times 10^digits, rounded half away from
-// zero, in integers only. Exponents are accepted, since tools write 1e+06;
-// hexadecimal, NaN and infinity are not. The second value is what is wrong, or "".
+// decimal reads a number such as -12.5 times 10^digits, rounded half away from zero, in
+// integers only. Exponents are accepted, since tools write 1e+06; hexadecimal, NaN and
+// infinity are not. The second result says what is wrong, or is "".
 func decimal(b []byte, digits int) (int64, string) {
 	if len(b) == 0 {
 		return 0, isEmpty
@@ -50,8 +50,8 @@ func decimal(b []byte, digits int) (int64, string) {
 	return scaled(value, rest, point, digits, negative)
 }
 
-// scaled ends decimal: it adds the digits that are not written and rounds away
-// those that are too many.
+// scaled is the end of decimal: it adds missing digits, and rounds away those that are too
+// many.
 func scaled(value int64, rest []byte, point, digits int, negative bool) (int64, string) {
 	written := 0
 	if point >= 0 {

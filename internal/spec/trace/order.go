@@ -14,13 +14,13 @@ import (
 // orderBlock is how many jobs share an entry of an Order.
 const orderBlock = 1024
 
-// Order is what a first reading of a trace tells a second one that gives its jobs in
-// order of submission: 8 bytes for each orderBlock jobs. Then no job waits in memory
-// longer than until the last one that was submitted before it has been read, so a file
-// in order is never held, and one that is nearly so hardly.
+// Order is what a first reading of a trace tells a second reading that returns the jobs in
+// order of submission: 8 bytes for each orderBlock jobs. The second reading holds a job only
+// until the last job that was submitted before it has been read. So of a file in order it
+// holds nothing, and of one that is nearly in order very little.
 type Order struct {
-	// earliest is the first submission in a block of the file; when all was read, in
-	// that block and those behind it.
+	// earliest is the first submission in each block of the file. After finish it is the
+	// first in that block and all that follow.
 	earliest []model.Time
 	latest   model.Time
 	jobs     int64
@@ -41,15 +41,15 @@ func (o *Order) add(at model.Time) {
 	o.jobs++
 }
 
-// finish makes minima to the end of the file of those of the blocks.
+// finish turns the minima of the blocks into minima from each block to the end of the file.
 func (o *Order) finish() {
 	for i := len(o.earliest) - 2; i >= 0; i-- {
 		o.earliest[i] = min(o.earliest[i], o.earliest[i+1])
 	}
 }
 
-// behind is the earliest submission behind the first n jobs of the file, a number of
-// full blocks.
+// behind is the earliest submission after the first n jobs of the file; n is a number of full
+// blocks.
 func (o *Order) behind(n int64) model.Time {
 	if i := n / orderBlock; i < int64(len(o.earliest)) && n < o.jobs {
 		return o.earliest[i]
@@ -57,13 +57,12 @@ func (o *Order) behind(n int64) model.Time {
 	return math.MaxInt64
 }
 
-// InOrder gives the jobs by Submit, those of one time in the file's order. A
-// format whose zero is a date or unknown (see Rebased) is moved so that the first
-// job is submitted at 0. A trace whose format is in order (see Ordered) streams. A file
-// of another format is read twice: first to check all rows and to learn their order,
-// so that all errors come first, then to give the jobs; only those that stand too
-// early in the file are held. So is a stream of OpenStream; that of NewReader cannot be
-// read twice and is held.
+// InOrder returns the jobs by Submit, those of one time in the file's order. Where time 0 is
+// a date or unknown (see Rebased), the first job is moved to 0. A format that is in order
+// (see Ordered) streams. A file of another format is read twice: first to check all rows and
+// to learn their order, so that all errors come first, then for the jobs. Only jobs that are
+// too early in the file are held. A stream of OpenStream is read the same way. One of
+// NewReader cannot be read twice, and is held.
 func (r *Reader) InOrder() iter.Seq2[Job, error] {
 	switch {
 	case r.Ordered():
@@ -86,20 +85,20 @@ func (r *Reader) InOrder() iter.Seq2[Job, error] {
 			return
 		}
 		defer second.Close()
-		second.lenient = true // bad rows were told
+		second.lenient = true // bad rows were reported
 		second.Follow(r.order)(yield)
 	}
 }
 
-// Ordered reports whether Jobs gives the jobs in order of submission: those of a comb
-// trace stand so, and those of alibaba2020 are gathered before the first is given.
+// Ordered reports whether Jobs returns the jobs in order of submission. A comb trace is in
+// that order, and alibaba2020 gathers all jobs before it returns the first.
 func (r *Reader) Ordered() bool { return r.format == Comb || r.format == Alibaba2020 }
 
-// Order is what Follow needs; nil before Jobs came to the end of the file.
+// Order is the argument of Follow; nil before Jobs came to the end of the file.
 func (r *Reader) Order() *Order { return r.order }
 
-// Follow gives what InOrder does, in one reading, to whoever has the Order of another
-// reader of the same file; an Ordered one needs none.
+// Follow does what InOrder does, in one reading, with the Order that another reader of the
+// same file has learnt. An Ordered format needs no Order.
 func (r *Reader) Follow(o *Order) iter.Seq2[Job, error] {
 	return func(yield func(Job, error) bool) {
 		w := window{order: o, yield: yield, rebase: formatNamed(r.format).rebase}
@@ -124,19 +123,20 @@ func (r *Reader) Follow(o *Order) iter.Seq2[Job, error] {
 	}
 }
 
-// window holds the jobs that stand in a file before others that were submitted
-// earlier.
+// window holds the jobs that are in a file before others that were submitted earlier.
 type window struct {
 	order *Order
 	yield func(Job, error) bool
 	held  collections.Heap[entry]
 	read  int64
-	// rebase says that the first job that is given is submitted at 0; zero is its time.
+	// rebase moves all jobs so that the first that is returned is submitted at 0. zero is
+	// that job's time in the file.
 	rebase, begun bool
 	zero          model.Time
 }
 
-// take gets the next job of the file and gives those that may go; false ends it.
+// take adds the next job of the file, and yields the jobs that need not be held any more.
+// False ends the reading.
 func (w *window) take(j *Job) bool {
 	if w.read++; !w.order.unsorted {
 		return w.out(j)
@@ -146,7 +146,7 @@ func (w *window) take(j *Job) bool {
 	return w.read%orderBlock != 0 || w.give(w.order.behind(w.read))
 }
 
-// give gives the held jobs that no job behind is submitted before.
+// give yields the held jobs that were submitted by until.
 func (w *window) give(until model.Time) bool {
 	for len(w.held) > 0 && w.held[0].job.Submit <= until {
 		if !w.out(w.held.Pop().job) {
@@ -173,7 +173,7 @@ func rebase(j *Job, zero model.Time) {
 	}
 }
 
-// entry is a job and where it stands in the file.
+// entry is a job and its place in the file.
 type entry struct {
 	job *Job
 	at  int64
@@ -184,8 +184,8 @@ func (e entry) Before(o entry) bool {
 	return cmp.Or(cmp.Compare(e.job.Submit, o.job.Submit), cmp.Compare(e.at, o.at)) < 0
 }
 
-// all reads the jobs into memory and sorts them. Errors go to bad, as long as it says
-// so; the jobs behind them are read, too.
+// all reads the jobs into memory and sorts them. Errors go to bad; where it returns true the
+// jobs after them are read too.
 func (r *Reader) all(bad func(error) bool) ([]*Job, bool) {
 	var all []*Job
 	var block []Job // jobs are large: they are not moved

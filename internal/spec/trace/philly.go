@@ -12,10 +12,10 @@ func knowsPhilly(_ []string, head []byte) bool {
 	return bytes.HasPrefix(head, []byte("[")) && bytes.Contains(head, []byte(`"jobid"`)) && bytes.Contains(head, []byte(`"attempts"`))
 }
 
-// openPhilly reads cluster_job_log of the Philly trace (Jeon et al., ATC'19): a JSON
-// array of jobs with their attempts. A job's Duration is the sum of its attempts',
-// its GPUs and Nodes those of its widest attempt, since the log does not say what
-// was asked for. A job without attempts, or without GPUs in them, is passed over.
+// openPhilly reads cluster_job_log of the Philly trace (Jeon et al., ATC'19): a JSON array of
+// jobs with their attempts. A job's Duration is the sum over its attempts. Its GPUs and Nodes
+// are those of its widest attempt, since the log does not say what was asked for. A job
+// without attempts, or without GPUs in them, is skipped.
 func openPhilly(l *lines, o *opening) (source, error) {
 	p := &philly{in: entries{lines: l, line: 1}, o: o}
 	p.c = cursor{file: l.file, names: &interner{}, row: true}
@@ -70,7 +70,7 @@ func (p *philly) next() (Job, string, error) {
 	return p.finish(j, submitted)
 }
 
-// finish sums the attempts up. Their starts are seconds of the epoch until here.
+// finish sums up the attempts. Their starts are seconds of the epoch until here.
 func (p *philly) finish(j Job, submitted int64) (Job, string, error) {
 	j.Submit = p.zero.from(submitted)
 	for i := range j.Attempts {
@@ -96,7 +96,7 @@ func (p *philly) finish(j Job, submitted int64) (Job, string, error) {
 	return j, "", nil
 }
 
-// noDate stands for a date that is not there.
+// noDate stands for a missing date.
 const noDate = model.Time(math.MinInt64)
 
 func (p *philly) attempt(j *Job) {

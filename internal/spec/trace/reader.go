@@ -14,25 +14,25 @@ import (
 	"github.com/combsched/comb/internal/core/perf"
 )
 
-// Options say how to read a trace. The zero value detects the format and stops at
-// nothing: each bad row is an error that the caller sees.
+// Options say how to read a trace. The zero value detects the format, and each bad row is an
+// error that the caller sees.
 type Options struct {
 	Format  Format // "" and "auto" look into the file
 	Lenient bool   // pass over bad rows and count them
-	// Throughputs and GPU turn the steps of a gavel trace into run times: GPU is
-	// the type whose speed is taken, such as "v100".
+	// Throughputs and GPU turn the steps of a gavel trace into run times. GPU is the type
+	// whose speed counts, such as "v100".
 	Throughputs *perf.Throughputs
 	GPU         string
-	// JobTable is the pai_job_table that belongs to a pai_task_table; where it is
-	// empty and a file of that name lies beside the task table, that is read.
+	// JobTable is the pai_job_table that belongs to a pai_task_table. Where it is empty, a
+	// file of that name beside the task table is read.
 	JobTable string
 	// VC is the virtual cluster of jobs for which the trace names none.
 	VC       string
 	MaxBytes int64 // after decompression; 0 is DefaultMaxBytes
 }
 
-// source gives the jobs of one file in its order. skip says in a few words why an
-// entry is no job of ours; the end is io.EOF.
+// source reads the jobs of one file in its order. skip says in a few words why an entry is
+// not a job; "" is a job. The end is io.EOF.
 type source interface {
 	next() (job Job, skip string, err error)
 }
@@ -50,13 +50,13 @@ type Reader struct {
 	skipped counts
 	bad     counts
 	odd     counts
-	// again opens the same file once more; nil where that cannot be.
+	// again opens the same file once more; nil where that cannot be done.
 	again func() (*Reader, error)
 	order *Order // of what was read to its end
 }
 
-// Open opens a trace file, gzip or plain. An unknown format, a missing column or
-// an option that the format needs is an error here; a bad row is one of Jobs.
+// Open opens a trace file, gzip or plain. An unknown format, a missing column or a missing
+// option is an error here. A bad row is an error of Jobs.
 func Open(path string, o Options) (*Reader, error) {
 	f, err := os.Open(path)
 	if bad := (*fs.PathError)(nil); errors.As(err, &bad) {
@@ -87,9 +87,9 @@ func Open(path string, o Options) (*Reader, error) {
 	return r, nil
 }
 
-// OpenStream reads a stream as NewReader does, for whoever wants InOrder: what has to be
-// read twice for that is put into a file without a name, among the temporary ones, until
-// the reader is closed. Such a stream has at most Options.MaxBytes before unpacking, too.
+// OpenStream reads a stream as NewReader does, for callers of InOrder. What must be read
+// twice for that is copied into a nameless temporary file until the reader is closed. The
+// limit Options.MaxBytes then also holds before unpacking.
 func OpenStream(name string, in io.Reader, o Options) (*Reader, error) {
 	s := &spool{in: in, name: name, most: spoolHead}
 	if 0 < o.MaxBytes && o.MaxBytes < s.most {
@@ -120,8 +120,8 @@ func OpenStream(name string, in io.Reader, o Options) (*Reader, error) {
 	return r, nil
 }
 
-// spoolHead bounds what a spool holds in memory: more than it takes to fill the buffers
-// of lines, which is all that is read before the format is known.
+// spoolHead bounds what a spool holds in memory. It is more than the buffers of lines hold,
+// which is all that is read before the format is known.
 const spoolHead = 4 << 20
 
 // spool copies what is read: into memory first, then into a file.
@@ -129,15 +129,15 @@ type spool struct {
 	in   io.Reader
 	name string // of the stream, for errors
 	head []byte
-	out  io.Writer // nil before keep
+	out  io.Writer // the file; nil before keep
 	done bool      // nothing is copied any more
 	size int64
 	most int64
-	full error // what Read said when there were more
+	full error // the error of Read once the stream had too many bytes
 }
 
-// keep goes on with a file that nobody else finds: its name is gone before anything is
-// written, so that it ends with the program however that ends.
+// keep goes on with a file. Its name is removed before anything is written, so that the file
+// goes away with the program, however that ends.
 func (s *spool) keep(most int64) (*os.File, error) {
 	f, err := os.CreateTemp("", "comb-trace-")
 	if err == nil {
@@ -158,8 +158,8 @@ func (s *spool) keep(most int64) (*os.File, error) {
 	return f, nil
 }
 
-// Read implements io.Reader. A stream with too many bytes, which may unpack to few, is
-// an *Error.
+// Read implements io.Reader. A stream with too many bytes, even if it unpacks to few, is an
+// *Error.
 func (s *spool) Read(p []byte) (int, error) {
 	if s.full != nil {
 		return 0, s.full
@@ -184,8 +184,8 @@ func (s *spool) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// JobTable is the job table that is read with a trace: the one that the options name, or
-// the one beside an alibaba2020 trace. It is empty where there is none, or no such trace.
+// JobTable is the job table that is read with a trace: the one that the options name, or the
+// one beside an alibaba2020 trace. It is "" where there is none.
 func JobTable(path string, o Options) string {
 	f, err := os.Open(path)
 	if err != nil || o.JobTable != "" {
@@ -203,7 +203,7 @@ func tableBeside(path string) string {
 	return beside(path, "pai_job_table.csv", "pai_job_table.csv.gz")
 }
 
-// beside gives the first of the names that is a file in the folder of path.
+// beside returns the first of the names that is a file in the folder of path.
 func beside(path string, names ...string) string {
 	for _, name := range names {
 		p := filepath.Join(filepath.Dir(path), name)
@@ -226,7 +226,7 @@ func NewReader(name string, in io.Reader, o Options) (*Reader, error) {
 	return r, nil
 }
 
-// recognize makes a reader whose format is known, and has read no more than that takes.
+// recognize makes a reader whose format is known, and has read no more than detection needs.
 func recognize(name string, in io.Reader, o Options) (*Reader, *lines, error) {
 	r := &Reader{file: name, format: o.Format, lenient: o.Lenient, vc: o.VC}
 	l, err := newLines(name, in, o.MaxBytes)
@@ -249,29 +249,28 @@ func (r *Reader) begin(l *lines, o Options) error {
 	return err
 }
 
-// opening is what a format gets to begin with.
+// opening is what a format's open function gets.
 type opening struct {
 	Options
 	reader *Reader
 }
 
-// odd counts something in the file that was mended or left out.
+// odd counts something in the file that was repaired or left out.
 func (o *opening) odd(what string) { o.reader.odd.add(what) }
 
 // Format is the format that is read, also where it was detected.
 func (r *Reader) Format() Format { return r.format }
 
-// Skipped counts the entries that are no jobs of ours, such as jobs without a GPU,
-// and Bad those that Lenient passed over, by what is wrong with them.
+// Skipped counts the entries that are not jobs, such as those without a GPU, by reason.
 func (r *Reader) Skipped() []Count { return r.skipped }
 
-// Bad counts what Lenient passed over, by what was wrong.
+// Bad counts what Lenient skipped, by what was wrong.
 func (r *Reader) Bad() []Count { return r.bad }
 
-// Odd counts what was mended: it is complete only when all jobs were read.
+// Odd counts what was repaired. It is complete only when all jobs were read.
 func (r *Reader) Odd() []Count { return r.odd }
 
-// Close closes the file. It may be called while jobs are read, and ends that.
+// Close closes the file. It may be called while jobs are read, and ends the reading.
 func (r *Reader) Close() error {
 	r.closing.Lock()
 	defer r.closing.Unlock()
@@ -283,11 +282,10 @@ func (r *Reader) Close() error {
 	return errors.Join(errs...)
 }
 
-// Jobs gives the jobs in the file's order, in constant memory. Only those of alibaba2020, which are
-// spread over the file, are gathered, and come in order of submission. Submit counts from the
-// file's own zero, and where that is a date from the first job of the file, so that it can be
-// negative there. An error of a row does not end the sequence: whoever goes on gets the next row.
-// After another error there is nothing more.
+// Jobs returns the jobs in the file's order, in constant memory. Only alibaba2020, whose jobs
+// are spread over the file, is gathered and comes in order of submission. Submit counts from
+// the file's own zero. Where that is a date it counts from the first job of the file, and can
+// be negative. After an error of a row the sequence can go on. After another error it ends.
 func (r *Reader) Jobs() iter.Seq2[Job, error] {
 	return func(yield func(Job, error) bool) {
 		if r.used {
@@ -330,7 +328,7 @@ func (r *Reader) Jobs() iter.Seq2[Job, error] {
 	}
 }
 
-// noJobs is the error of a file without a job: such a trace is never what was meant.
+// noJobs is the error of a file without a job, which is never what was meant.
 func (r *Reader) noJobs() error {
 	text := "the file has no job"
 	for _, c := range slices.Concat(r.skipped, r.bad) {
@@ -339,18 +337,17 @@ func (r *Reader) noJobs() error {
 	return &Error{File: r.file, Kind: "no job", Text: text + "; name a file with jobs that use GPUs"}
 }
 
-// ShownErrors is how many bad rows are told at once.
+// ShownErrors is how many bad rows an error names.
 const ShownErrors = 10
 
-// Load reads a whole trace in the order of InOrder, once. Where rows are bad it tells
-// the first ten of them at once.
+// Load reads a whole trace in the order of InOrder, once. Its error names the first bad rows.
 func Load(path string, o Options) ([]Job, *Reader, error) {
 	r, err := Open(path, o)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer r.Close()
-	r.again = nil // all is kept anyway
+	r.again = nil // everything is held anyway
 	var all []Job
 	for j, err := range Good(r.InOrder()) {
 		if err != nil {
@@ -361,7 +358,7 @@ func Load(path string, o Options) ([]Job, *Reader, error) {
 	return all, r, nil
 }
 
-// BadRows are the bad rows of a trace, ShownErrors at most.
+// BadRows are the first bad rows of a trace, at most ShownErrors.
 type BadRows []error
 
 // Error is a line for each.
@@ -370,8 +367,8 @@ func (b BadRows) Error() string { return errors.Join(b...).Error() }
 // Unwrap gives the errors.
 func (b BadRows) Unwrap() []error { return b }
 
-// Good gives the jobs up to the first error, then reads on without giving any, and
-// ends with one BadRows of that and what else is wrong.
+// Good returns the jobs up to the first error. It then reads on without returning jobs, and
+// ends with one BadRows of that error and the further ones.
 func Good(jobs iter.Seq2[Job, error]) iter.Seq2[Job, error] {
 	return func(yield func(Job, error) bool) {
 		var bad BadRows

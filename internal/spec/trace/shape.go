@@ -14,12 +14,12 @@ type Shape struct {
 	Nodes    int32  `json:"nodes"`
 	GPUs     int32  `json:"gpus"` // of one node
 	Type     string `json:"type,omitempty"`
-	Switches int32  `json:"switches,omitempty"` // that the nodes are spread over evenly; 0 is not said
+	Switches int32  `json:"switches,omitempty"` // over which the nodes are spread evenly; 0 is unknown
 	CPUs     int32  `json:"cpus,omitempty"`     // of one node
 	MemoryGB int32  `json:"memory_gb,omitempty"`
 }
 
-// TotalGPUs sums over a cluster.
+// TotalGPUs is the number of GPUs of a cluster.
 func TotalGPUs(cluster []Shape) int64 {
 	total := int64(0)
 	for _, s := range cluster {

@@ -8,8 +8,8 @@ import (
 	"github.com/combsched/comb/internal/core/perf"
 )
 
-// speedsMark is the key that a table of speeds in our own format begins with, and
-// speedsVersion the version that we read.
+// speedsMark is the key with which a table of speeds in the comb format begins. speedsVersion
+// is the version that is read.
 const (
 	speedsMark    = "comb_speeds"
 	speedsVersion = 1
@@ -17,9 +17,9 @@ const (
 
 var speedsBegin = regexp.MustCompile(`^\s*\{\s*"` + speedsMark + `"`)
 
-// ReadSpeeds reads a table of speeds, gzip or plain: ours, which begins with the key
-// comb_speeds and may hold a table of Gavel's, or Gavel's alone. What the file does
-// not have is nil. docs/simulate.md has the keys.
+// ReadSpeeds reads a table of speeds, gzip or plain. It is either in the comb format, which
+// begins with the key comb_speeds and may hold a table in Gavel's format, or in Gavel's
+// format alone. What the file does not have is nil. docs/simulate.md has the keys.
 func ReadSpeeds(path string) (*perf.Throughputs, *perf.Factors, error) {
 	c, err := openValue(path)
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *cursor) pairs(each func(a, b string)) {
 	})
 }
 
-// factor reads the speed that is left of a model.
+// factor reads the relative speed of a model.
 func (c *cursor) factor(model []byte) perf.Factor {
 	return perf.Factor{Model: c.names.of(model), Speed: c.speed()}
 }

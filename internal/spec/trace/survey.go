@@ -23,7 +23,7 @@ type survey struct {
 }
 
 func (s *survey) apply(j *Job) {
-	// Always the same number of draws, so that one job does not move the others.
+	// The number of draws is fixed, so that one job does not change those after it.
 	class, first, word := s.mix.pick(s.random), s.random.pcg.Uint64(), s.random.pcg.Uint64()
 	j.Estimate = estimate(j.Duration, word)
 	j.Class = []string{Strict, Soft, BestEffort}[class]
@@ -51,7 +51,7 @@ func firstDeadline(j *Job, word uint64) model.Duration {
 	return end - submit
 }
 
-// scale makes a number below n of a random word.
+// scale maps a random word to a number below n.
 func scale(word uint64, n int64) int64 { return big128(int64(word>>2), n, 1<<62) }
 
 // estimate applies SurveyFactor to whole seconds, at least one.
@@ -60,8 +60,8 @@ func estimate(d model.Duration, word uint64) model.Duration {
 	return model.Duration(max(s, 1)) * model.Second
 }
 
-// SurveyFactor makes, of a random word, the factor in millionths by which a user of
-// Chronus' survey errs when guessing a run time (see survey in this package).
+// SurveyFactor maps a random word to the factor, in millionths, by which a user of Chronus'
+// survey errs about a run time (see survey in this package).
 func SurveyFactor(word uint64) int64 {
 	bracket, inside, sign := word>>32, word>>1&(1<<31-1), word&1
 	u := int64(bracket * 100 >> 32)

@@ -8,7 +8,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// The reasons for passing over an entry that is no job of ours.
+// Why an entry that is not a job is skipped.
 const (
 	skipNoGPU     = "no GPU"
 	skipNoAttempt = "never started"
@@ -54,7 +54,7 @@ func withoutGPU(j *Job) string {
 	return ""
 }
 
-// vc is the column of virtual clusters, which may be absent where the caller names one.
+// vc is the column of virtual clusters. It may be absent where the caller names a VC.
 func (o *opening) vc() string {
 	if o.VC != "" {
 		return "?vc"
@@ -78,9 +78,9 @@ func openTiresias(l *lines, _ *opening) (source, error) {
 	}}, nil
 }
 
-// openChronus reads the Chronus artifact's job table: all times in minutes, "user"
-// is the virtual cluster, jobs without a GPU are passed over as the artifact does.
-// Deadlines count from submission; those of best-effort jobs mean nothing.
+// openChronus reads the Chronus artifact's job table. All times are in minutes, and "user" is
+// the virtual cluster. Jobs without a GPU are skipped, as the artifact does. Deadlines count
+// from submission; those of best-effort jobs mean nothing.
 func openChronus(l *lines, _ *opening) (source, error) {
 	t := newTable(l, ',')
 	f, err := t.header("job_id", "user", "num_gpu", "submit_time", "iterations", "model_name", "duration", "interval",
@@ -148,10 +148,9 @@ func chronusDeadlines(r *row, times, values field) []model.Deadline {
 	return out
 }
 
-// openHelios reads a cluster_log.csv of SenseTime's Helios traces (Hu et al.,
-// SC'21): dates as submission times, run times in seconds. Jobs without a GPU are
-// passed over, and so are those without a run time that were cancelled before they
-// started.
+// openHelios reads a cluster_log.csv of SenseTime's Helios traces (Hu et al., SC'21): dates
+// as submission times, run times in seconds. Jobs without a GPU are skipped, and so are those
+// without a run time that were cancelled before they started.
 func openHelios(l *lines, o *opening) (source, error) {
 	t := newTable(l, ',')
 	f, err := t.header("job_id", "user", o.vc(), "gpu_num", "cpu_num", "node_num", "state", "submit_time", "duration", "?start_time")

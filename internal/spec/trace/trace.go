@@ -1,11 +1,10 @@
-// Package trace reads the traces of GPU clusters that were published (Philly,
-// Helios, Alibaba, Tiresias, Gavel, Chronus) and Comb's own format into one type,
-// Job, writes some of them, sums them up, and generates traces from a seed. It
-// knows files and units; it must not know policies, clusters' cells or the core's
-// State: whoever replays a trace makes jobs of the core from it.
+// Package trace reads the published traces of GPU clusters (Philly, Helios, Alibaba,
+// Tiresias, Gavel, Chronus) and Comb's own format into one type, Job. It writes some of them,
+// sums them up, and generates traces from a seed. It knows files and units. It must not know
+// policies, clusters' cells or the core's State: a replayer makes jobs of the core from it.
 //
-// Everything in a file is taken for hostile: lengths, numbers and the size after
-// decompression are bounded, and a mistake is an *Error with file, line and column.
+// Everything in a file is taken for hostile. Lengths, numbers and the size after
+// decompression are bounded, and an error is an *Error with file, line and column.
 package trace
 
 import (
@@ -22,17 +21,17 @@ type Job struct {
 
 	// Submit counts from the trace's start; 0 is a time like any other.
 	Submit model.Time
-	// Duration is how long the job runs at full speed on its GPUs; 0 is unknown,
-	// or that it was still running when the trace was taken.
+	// Duration is how long the job runs at full speed on its GPUs. 0 is unknown: it may have
+	// been running still when the trace was taken.
 	Duration model.Duration
-	// Estimate is what its user thought Duration would be.
+	// Estimate is what its user expected Duration to be.
 	Estimate model.Duration
 
 	GPUs int32 // of the whole gang, at least 1
-	// MinGPUs and MaxGPUs are how many an elastic job can have, and GPUs those for which
-	// Duration is; both are 0 of a job of one size.
+	// MinGPUs and MaxGPUs bound the GPUs of an elastic job, and Duration is for GPUs. Both
+	// are 0 for a job of one size.
 	MinGPUs, MaxGPUs int32
-	GPUMilli         int32    // thousandths of a GPU that each of GPUs is used by; 0 is whole GPUs
+	GPUMilli         int32    // thousandths of a GPU that it uses of each of GPUs; 0 is whole GPUs
 	SKUs             []string // GPU types that it may run on, sorted; none is any
 	MilliCPU         int64    // thousandths of a CPU, of the whole gang
 	MemoryMB         int64    // main memory in MiB, of the whole gang
@@ -42,7 +41,7 @@ type Job struct {
 	Priority int32
 	Weight   int64  // thousandths of a share; 1000 is the usual one
 	Class    string // Strict, Soft or BestEffort, as in model.Hints
-	// Deadlines count from Submit and rise; their values do not.
+	// Deadlines count from Submit and rise. Their values do not rise.
 	Deadlines []model.Deadline
 
 	Model      string
@@ -55,7 +54,7 @@ type Job struct {
 	Failure  string // class of a failure: "timeout", "node" or "memory"
 }
 
-// The classes of a job: one deadline that counts, deadlines of falling value, none.
+// The classes of a job: one deadline that counts, deadlines of falling value, no deadline.
 const (
 	Strict     = "strict"
 	Soft       = "soft"
@@ -74,7 +73,7 @@ type Task struct {
 	SKU      string
 }
 
-// Attempt is one of the times that a job was started.
+// Attempt is one start of a job.
 type Attempt struct {
 	Start    model.Time     // like Job.Submit
 	Duration model.Duration // 0 is unknown
@@ -82,15 +81,15 @@ type Attempt struct {
 	Nodes    int32
 }
 
-// Curve is the loss of a training: it begins at First, and has come half the way to Last
-// when Half of the run time is done, two thirds at twice that, and so on: Last +
-// (First - Last) * Half / (Half + work), in billionths. So trainings can be compared early.
+// Curve is the loss of a training, in billionths. It begins at First, and has gone half of
+// the way to Last after Half of work, two thirds after twice that, and so on: Last + (First -
+// Last) * Half / (Half + work). So trainings can be compared early.
 type Curve struct {
 	First, Last int64
 	Half        model.Duration
 }
 
-// At is the loss after so much work, which is not negative.
+// At is the loss after an amount of work, which must not be negative.
 func (c *Curve) At(work model.Duration) int64 {
 	if c.Half <= 0 {
 		return c.Last

@@ -28,10 +28,10 @@ type Writer struct {
 	jobs    int64
 	last    model.Time
 	lost    counts
-	rounded map[string]int64 // the last job in which a key was
-	file    *os.File         // where the writer made it
+	rounded map[string]int64 // last job with a rounded value, by key
+	file    *os.File         // nil where the caller made the stream
 	zip     *gzip.Writer     // between out and file
-	path    string           // that file is renamed to
+	path    string           // final name of file
 }
 
 // NewWriter begins a trace on a stream.
@@ -53,8 +53,8 @@ func NewWriter(out io.Writer, to Format) (*Writer, error) {
 	return w, err
 }
 
-// Create begins a trace in a file, packed when its name ends with .gz. The file
-// appears under its name when Close was called, and not before.
+// Create begins a trace in a file, gzipped when its name ends with .gz. The file gets its
+// name when Close is called.
 func Create(path string, to Format) (*Writer, error) {
 	file, err := os.CreateTemp(filepath.Dir(path), ".comb-trace-*")
 	if err != nil {
@@ -76,7 +76,7 @@ func Create(path string, to Format) (*Writer, error) {
 	return w, nil
 }
 
-// Close writes what is held back and gives the file its name.
+// Close writes what is buffered and gives the file its name.
 func (w *Writer) Close() error {
 	err := w.out.Flush()
 	if w.zip != nil {
@@ -96,7 +96,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// Abort removes what Create began.
+// Abort removes the file of Create.
 func (w *Writer) Abort() {
 	if w.file != nil {
 		w.file.Close()
@@ -107,11 +107,11 @@ func (w *Writer) Abort() {
 // Jobs is how many jobs were written.
 func (w *Writer) Jobs() int64 { return w.jobs }
 
-// Lost counts by key of the comb format how many jobs said something that the
-// format cannot carry, or only rounded.
+// Lost counts, by key of the comb format, the jobs with a value that the format cannot carry,
+// or only rounded.
 func (w *Writer) Lost() []Count { return w.lost }
 
-// Write adds one job. It refuses one that no reader would take.
+// Write adds one job. It refuses a job that no reader would accept.
 func (w *Writer) Write(j *Job) error {
 	switch {
 	case j.ID == "" || j.GPUs < 1 || j.Submit < 0 || j.Duration < 0:
@@ -139,8 +139,8 @@ func (w *Writer) Write(j *Job) error {
 	return err
 }
 
-// chronus writes minutes. A job without a class is a best-effort one there, and
-// the deadlines of those mean nothing: the artifact repeats the submission.
+// chronus writes minutes. A job without a class is best effort there. Deadlines of such jobs
+// mean nothing: the artifact repeats the submission.
 func (w *Writer) chronus(j *Job) {
 	w.losses(j, "duration_us", "vc", "iterations", "model", "interval_us", "class", "deadlines")
 	submit := w.minutes("submit_us", model.Duration(j.Submit))
@@ -165,7 +165,7 @@ func (w *Writer) chronus(j *Job) {
 		w.minutes("interval_us", j.Interval), times, values, flag, class)
 }
 
-// losses counts what a job says beyond its id, submission, GPUs and the keys kept.
+// losses counts what a job has beyond its id, submission, GPUs and the keys kept.
 func (w *Writer) losses(j *Job, kept ...string) {
 	for _, k := range saidBy(j) {
 		if !slices.Contains(kept, k) {
@@ -237,8 +237,8 @@ func (w *Writer) minutes(key string, d model.Duration) string {
 	return number(w.units(key, d, model.Minute))
 }
 
-// units rounds a time to whole units, but nothing that takes time to 0 unless it is
-// a moment.
+// units rounds a time to whole units. A time above 0 becomes at least one unit, unless it is
+// a submission.
 func (w *Writer) units(key string, d, unit model.Duration) model.Duration {
 	n := (d + unit/2) / unit
 	if n == 0 && d > 0 && key != "submit_us" {
@@ -250,7 +250,7 @@ func (w *Writer) units(key string, d, unit model.Duration) model.Duration {
 	return n
 }
 
-// rounds counts a job in which something is rounded, once.
+// rounds counts a job with a rounded value, once per key.
 func (w *Writer) rounds(key string) {
 	what := key + " rounded"
 	if w.rounded == nil {
@@ -264,7 +264,7 @@ func (w *Writer) rounds(key string) {
 
 func number[T ~int32 | ~int64](n T) string { return strconv.FormatInt(int64(n), 10) }
 
-// appendJob writes one line of our own format. Keys without a value are left out.
+// appendJob writes one line of the comb format. Keys without a value are left out.
 func appendJob(b []byte, j *Job) []byte {
 	b = append(b, `{"id":`...)
 	b = appendText(b, j.ID)
@@ -355,8 +355,8 @@ func appendString(b []byte, key, s string) []byte {
 	return appendText(append(append(append(b, `,"`...), key...), `":`...), s)
 }
 
-// appendText quotes as JSON does; what is no UTF-8, and what the reader would not
-// take, becomes U+FFFD.
+// appendText quotes as JSON does. Bytes that are not UTF-8, and characters that the reader
+// would refuse, become U+FFFD.
 func appendText(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := 0; i < len(s); {

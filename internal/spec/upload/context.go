@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// dockerIgnore says what is left out of the folder that an image is built of.
+// dockerIgnore says what is left out of the build context of an image.
 const dockerIgnore = ".dockerignore"
 
-// OpenContext looks at the folder that an image is built of: as Open does, but what is left out is
-// said by its .dockerignore alone. The Dockerfile, a name in the folder, and that file are in it
-// whatever they say.
+// OpenContext looks at the build context of an image. It does as Open, but only .dockerignore
+// says what is left out. The Dockerfile, a name in the folder, and .dockerignore itself are
+// always in it.
 func OpenContext(dir, dockerfile string, limits Limits) (*Folder, error) {
 	if !Within(dockerfile) {
 		return nil, fmt.Errorf("the Dockerfile %s is not in the folder %s: name it as it is called in there", dockerfile, dir)
@@ -26,16 +26,15 @@ func OpenContext(dir, dockerfile string, limits Limits) (*Folder, error) {
 	return f, err
 }
 
-// buildContext is what is particular to the folder that an image is built of.
+// buildContext is what is particular to the build context of an image.
 type buildContext struct {
-	always map[string]bool // names that are not left out
+	always map[string]bool // names that are never left out
 	rules  []dockerRule
-	keeps  bool            // a rule takes back what another left out
+	keeps  bool            // some rule takes back what another left out
 	taken  map[string]bool // names that are in it
 }
 
-// dockerRule is one line of a .dockerignore: of names from the folder's top on, at whatever depth
-// they stand.
+// dockerRule is one line of a .dockerignore. Names are relative to the folder's top.
 type dockerRule struct {
 	parts []string
 	keep  bool
@@ -59,8 +58,8 @@ func readDockerRules(text []byte) (rules []dockerRule, keeps bool) {
 	return rules, keeps
 }
 
-// leaves says whether a name is left out: the last rule that is about it, or about a folder that it
-// is in, decides.
+// leaves reports whether a name is left out. The last rule that matches it, or a folder that
+// it is in, decides.
 func (c *buildContext) leaves(name string) bool {
 	if c.always[name] {
 		return false
@@ -74,7 +73,7 @@ func (c *buildContext) leaves(name string) bool {
 	return out
 }
 
-// about says whether a rule matches a name, or a folder that it is in.
+// about reports whether a rule matches a name, or a folder that it is in.
 func (r *dockerRule) about(name []string) bool {
 	if len(r.parts) == 1 && r.parts[0] == "." {
 		return true
@@ -87,7 +86,7 @@ func (r *dockerRule) about(name []string) bool {
 	return false
 }
 
-// looksInto says whether something in a folder that is left out may be in it.
+// looksInto reports whether something in a folder that is left out may be in the context.
 func (c *buildContext) looksInto(name string) bool {
 	if c.keeps {
 		return true
@@ -100,7 +99,7 @@ func (c *buildContext) looksInto(name string) bool {
 	return false
 }
 
-// takeContext takes an entry, behind the folders that it is in.
+// takeContext takes an entry, after the folders that it is in.
 func (w *walker) takeContext(e entry) error {
 	c := w.context
 	if c.taken == nil {

@@ -19,16 +19,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DepotOptions are the limits of a depot; zero values stand for the defaults in brackets.
+// DepotOptions are the limits of a depot. A zero value is the default in brackets.
 type DepotOptions struct {
 	Limits Limits        // of one upload [Default]
 	Quota  int64         // bytes of all uploads of one subject [10 GiB]
-	Unused time.Duration // how long one that no job uses is kept [1 h]
-	Room   func() error  // says why nothing more should be put on the disk; nil is that there is room
+	Unused time.Duration // how long an upload that no job uses is kept [1 h]
+	Room   func() error  // says why the disk should take no more; nil where it may
 	Log    *slog.Logger
 }
 
-// Each subject sends one at a time, so that none holds up all others, and the server takes so many.
+// Each subject sends one upload at a time, and the server receives at most mostAtOnce: so no
+// subject holds up all others.
 const mostAtOnce = 32
 
 // The errors of Put and Link.
@@ -45,29 +46,30 @@ type Depot struct {
 	dir string
 	o   DepotOptions
 
-	mu     sync.Mutex      // of coming, and held while uploads are linked or erased
-	coming map[string]bool // subjects that send one, by the names of their folders
+	mu     sync.Mutex      // of coming; also held while uploads are linked or erased
+	coming map[string]bool // folders of subjects that are sending
 
 	hashing sync.Mutex
-	whole   map[string]version // as which each upload was read and found to be what came, by its path
+	whole   map[string]version // the version in which each upload was last found intact, by its path
 }
 
-// version is what the file system says of a file that changes when the file does.
+// version is what the file system tells of a file. It changes when the file does.
 type version struct {
 	inode   uint64
 	size    int64
 	changed time.Time
 }
 
-// settled is how old a file's last change is at least when a later one is sure to be told from it.
+// settled is the least age of a file's last change at which a later change is sure to show in
+// its version.
 const settled = time.Second
 
 const (
 	suffix = ".tar"
-	fresh  = ".new" // of one that is not there in full
+	fresh  = ".new" // suffix of an upload that is not complete
 )
 
-// OpenDepot opens a depot, and makes its folder. What was not received in full is removed.
+// OpenDepot opens a depot, and makes its folder. It removes uploads that are not complete.
 func OpenDepot(dir string, o DepotOptions) (*Depot, error) {
 	if o.Limits.Bytes <= 0 {
 		o.Limits.Bytes = Default.Bytes
@@ -99,29 +101,29 @@ func OpenDepot(dir string, o DepotOptions) (*Depot, error) {
 	return &Depot{dir: dir, o: o, coming: map[string]bool{}}, nil
 }
 
-// Limits are those of one upload, and of all of a subject in bytes.
+// Limits are the limits of one upload, and the bytes of all uploads of a subject.
 func (d *Depot) Limits() (Limits, int64) { return d.o.Limits, d.o.Quota }
 
-// DepotKey names an upload among those of all subjects, as Sweep takes it.
+// DepotKey names an upload among those of all subjects, as Sweep expects it.
 func DepotKey(subject, digest string) string {
 	return filepath.Join(folder(subject), strings.TrimPrefix(digest, "sha256:")+suffix)
 }
 
-// folder is the name of a subject's folder: a subject may have any letters.
+// folder is the name of a subject's folder: a hash, since a subject may have any characters.
 func folder(subject string) string {
 	sum := sha256.Sum256([]byte(subject))
 	return hex.EncodeToString(sum[:16])
 }
 
-// Upload is one that is kept.
+// Upload is one upload that is kept.
 type Upload struct {
 	Digest string
 	Size   int64
-	Used   time.Time // when it was sent, or named by a job, last
-	Jobs   int       // how many jobs have it beside their files
+	Used   time.Time // when it was last sent, or named by a job
+	Jobs   int       // how many jobs have it linked beside their files
 }
 
-// List are the uploads of a subject, in order of their digests.
+// List returns the uploads of a subject, in order of their digests.
 func (d *Depot) List(subject string) (list []Upload, err error) {
 	found, err := os.ReadDir(filepath.Join(d.dir, folder(subject)))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,7 +147,7 @@ func links(st fs.FileInfo) int {
 	return 1
 }
 
-// Has says how many bytes an upload of a subject has, and notes that it is used now.
+// Has returns the size in bytes of a subject's upload, and marks it as used now.
 func (d *Depot) Has(subject, digest string) (size int64, ok bool) {
 	if !ValidDigest(digest) {
 		return 0, false
@@ -161,7 +163,7 @@ func (d *Depot) Has(subject, digest string) (size int64, ok bool) {
 	return st.Size(), os.Chtimes(path, now, now) == nil
 }
 
-// Size is how many bytes an upload of a subject has; 0 is that it is not there.
+// Size is the size in bytes of a subject's upload; 0 where there is none.
 func (d *Depot) Size(subject, digest string) int64 {
 	if st, err := os.Lstat(filepath.Join(d.dir, DepotKey(subject, digest))); err == nil && ValidDigest(digest) {
 		return st.Size()
@@ -169,7 +171,7 @@ func (d *Depot) Size(subject, digest string) int64 {
 	return 0
 }
 
-// Put receives an upload, unless it is there already: then nothing is read. Errors are those above,
+// Put receives an upload. If it is there already nothing is read. Errors are those above,
 // ErrArchive, and those of r and of the disk.
 func (d *Depot) Put(subject, digest string, r io.Reader) (size int64, err error) {
 	if size, ok := d.Has(subject, digest); ok {
@@ -208,7 +210,7 @@ func removed(path string) error {
 	return nil
 }
 
-// disk marks an error that says that the disk is full.
+// disk marks an error of a full disk.
 func disk(err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return fmt.Errorf("%w: %w", ErrFull, err)
@@ -216,7 +218,7 @@ func disk(err error) error {
 	return err
 }
 
-// begin lets a subject send.
+// begin marks that a subject sends.
 func (d *Depot) begin(name string) error {
 	if d.o.Room != nil {
 		if err := d.o.Room(); err != nil {
@@ -283,7 +285,7 @@ func (d *Depot) receive(path, digest string, room int64, r io.Reader) (int64, er
 	case held.Digest != digest:
 		return 0, fmt.Errorf("%w: it has the digest %s, and was sent as %s", ErrDigest, held.Digest, digest)
 	}
-	// Tasks of any user of an image read it; the folders above are the server's alone.
+	// Tasks of any user of an image read it; only the server can enter the folders above.
 	return held.Size, errors.Join(f.Chmod(0o444), f.Sync())
 }
 
@@ -300,11 +302,11 @@ func syncFolders(paths ...string) error {
 	return nil
 }
 
-// ErrDamaged says that an upload is not what came any more.
+// ErrDamaged says that an upload is no longer what was sent.
 var ErrDamaged = errors.New("the upload is damaged and was removed: submit the job again, so that the folder is sent again")
 
-// Read opens an upload, at its beginning. A task that runs as the server's user could have changed
-// it: one that is not what came is removed, so that it can be sent again: ErrDamaged.
+// Read opens an upload, at its beginning. A task that runs as the server's user could have
+// changed it. Then it is removed, so that it can be sent again, and the error is ErrDamaged.
 func (d *Depot) Read(subject, digest string) (*os.File, error) {
 	if !ValidDigest(digest) {
 		return nil, ErrNoUpload
@@ -328,8 +330,8 @@ func (d *Depot) Read(subject, digest string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// ReadAgain is Read for readers that check the digest themselves: an upload that it has read once
-// is not read as a whole again until it changes, by what the file system says of it.
+// ReadAgain is Read for readers that check the digest themselves. An upload that was read
+// once is not read as a whole again until the file system shows a change.
 func (d *Depot) ReadAgain(subject, digest string) (*os.File, error) {
 	if !ValidDigest(digest) {
 		return nil, ErrNoUpload
@@ -363,7 +365,7 @@ func (d *Depot) ReadAgain(subject, digest string) (*os.File, error) {
 	return f, nil
 }
 
-// versionOf is that of a file; nil where it is not known.
+// versionOf is the version of an open file; nil where it is unknown.
 func versionOf(f *os.File) *version {
 	var st unix.Stat_t
 	if unix.Fstat(int(f.Fd()), &st) != nil {
@@ -372,8 +374,8 @@ func versionOf(f *os.File) *version {
 	return &version{st.Ino, st.Size, time.Unix(st.Ctim.Unix())}
 }
 
-// Link gives a job its upload, as a file beside its own: it stays as long as these do, and takes no
-// more room. One that is there is left as it is. Errors are those of Read.
+// Link links an upload beside a job's files. It stays as long as these do, and takes no more
+// space. An existing link stays as it is. Errors are those of Read.
 func (d *Depot) Link(subject, digest, path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
@@ -397,9 +399,9 @@ func (d *Depot) Link(subject, digest, path string) error {
 	return err
 }
 
-// duplicate is for where no link can be: jobs' files on another file system, or more links to one
-// file than it allows. A copy takes room of its own, and does not count among the jobs that List
-// tells of.
+// duplicate copies an upload where a link is impossible: on another file system, or beyond
+// the limit of links to one file. A copy takes space of its own, and List does not count its
+// job.
 func duplicate(f *os.File, path string) error {
 	to, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+fresh)
 	if err != nil {
@@ -415,10 +417,11 @@ func duplicate(f *os.File, path string) error {
 	return nil
 }
 
-// tidyEvery is how often Tidy looks.
+// tidyEvery is the interval of Tidy.
 const tidyEvery = 10 * time.Minute
 
-// Tidy sweeps from time to time, until ctx is done. used are those in use, by Key.
+// Tidy sweeps from time to time, until ctx is done. used returns the uploads in use, by
+// DepotKey.
 func (d *Depot) Tidy(ctx context.Context, used func(context.Context) (map[string]bool, error)) {
 	for {
 		in, err := used(ctx)
@@ -436,11 +439,11 @@ func (d *Depot) Tidy(ctx context.Context, used func(context.Context) (map[string
 	}
 }
 
-// Sweep erases what no job has beside its files, what is not in use, by Key, and was not used for
-// Options.Unused. It returns how many it erased.
+// Sweep erases uploads that no job has linked, that are not in used (by DepotKey), and that
+// were not used for DepotOptions.Unused. It returns how many it erased.
 func (d *Depot) Sweep(used map[string]bool) (erased int, err error) {
 	d.hashing.Lock()
-	clear(d.whole) // also of what is erased
+	clear(d.whole) // also of the uploads that are erased
 	d.hashing.Unlock()
 	found, err := filepath.Glob(filepath.Join(d.dir, "*", "*"+suffix))
 	if err != nil {

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// ignoreFiles say what is left out of an upload, in the syntax of .gitignore. Where both are in a
-// folder the second has the last word.
+// ignoreFiles say what is left out of an upload, in the syntax of .gitignore. Where a folder
+// has both, the rules of the second come last.
 var ignoreFiles = []string{".gitignore", ".combignore"}
 
-// rule is one line of such a file.
+// rule is one line of an ignore file.
 type rule struct {
 	base     string   // the folder of the file; "" is the top
 	parts    []string // of the pattern, between its slashes
-	anchored bool     // it is of the folder itself, not of all below
-	folders  bool     // it is of folders alone
-	keep     bool     // it takes back what a line before left out
+	anchored bool     // it matches only in base, not in folders below
+	folders  bool     // it matches only folders
+	keep     bool     // it takes back what an earlier rule left out
 }
 
 // parseRules reads the lines of an ignore file in the folder base.
@@ -51,7 +51,7 @@ func parseRule(base, line string) (r rule, ok bool) {
 	return r, true
 }
 
-// matches says whether a rule is about a name, which is relative to the top.
+// matches reports whether a rule matches a name, which is relative to the top.
 func (r *rule) matches(name string, folder bool) bool {
 	if r.folders && !folder {
 		return false
@@ -68,8 +68,8 @@ func (r *rule) matches(name string, folder bool) bool {
 	return matchParts(r.parts, strings.Split(name, "/"))
 }
 
-// matchParts compares a pattern with a name, part by part; "**" is any number of parts, and at the
-// end at least one.
+// matchParts compares a pattern with a name, part by part. "**" is any number of parts, and
+// at the end at least one.
 func matchParts(pattern, name []string) bool {
 	for i, p := range pattern {
 		if p == "**" {
@@ -91,17 +91,17 @@ func matchParts(pattern, name []string) bool {
 	return len(pattern) == len(name)
 }
 
-// matchPart compares one part: "*", "?" and "[...]", as shells do. A pattern that is none leaves
-// nothing out.
+// matchPart compares one part: "*", "?" and "[...]", as in shells. An invalid pattern matches
+// nothing.
 func matchPart(pattern, name string) bool {
-	for strings.Contains(pattern, "**") { // within a part it is one star
+	for strings.Contains(pattern, "**") { // inside a part it is one star
 		pattern = strings.ReplaceAll(pattern, "**", "*")
 	}
 	ok, err := path.Match(strings.ReplaceAll(pattern, "[!", "[^"), name)
 	return ok && err == nil
 }
 
-// ignored says whether the last rule about a name leaves it out.
+// ignored reports whether the last rule that matches a name leaves it out.
 func ignored(rules []rule, name string, folder bool) bool {
 	for i := len(rules) - 1; i >= 0; i-- {
 		if rules[i].matches(name, folder) {

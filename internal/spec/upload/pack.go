@@ -20,14 +20,14 @@ const longestIgnore = 1 << 20
 // ErrChanged says that a folder was changed while it was read.
 var ErrChanged = errors.New("the folder was changed while it was read: try again when nothing writes there")
 
-// Folder is a folder that was looked at. What is in it is read when it is packed.
+// Folder is a listed folder. Its files are read when it is packed.
 type Folder struct {
 	root    *os.Root
 	entries []entry
 	Digest  string   // of the archive
 	Size    int64    // of the archive, in bytes
 	Files   int      // files, folders and links
-	LeftOut []string // what no ignore file leaves out, and yet cannot be in it, with the reason
+	LeftOut []string // what no ignore file leaves out but an archive cannot hold, with the reason
 }
 
 // entry is one file, folder or link.
@@ -38,9 +38,9 @@ type entry struct {
 	target string // of a link
 }
 
-// Open looks at a folder: what its ignore files leave out is not in it, nor what is no file, folder
-// or link. One beyond the limits is refused with what is largest in it. The caller closes what is
-// returned.
+// Open lists a folder. It leaves out what its ignore files say, and what is no file, folder
+// or link. It refuses a folder beyond the limits and names what is largest in it. The caller
+// must close the result.
 func Open(dir string, limits Limits) (*Folder, error) {
 	return open(dir, &walker{limits: limits})
 }
@@ -99,20 +99,20 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// walker looks at a folder.
+// walker lists a folder.
 type walker struct {
 	f      *Folder
 	limits Limits
 	bytes  int64
 	count  int
-	sizes  map[string]int64 // of files and folders at the top, with all that is in them
+	sizes  map[string]int64 // of files and folders at the top, with their contents
 	counts map[string]int
-	// context is of the folder that an image is built of; nil is another one, with ignore files at
+	// context is set for a build context. It is nil for a folder that has ignore files at
 	// every depth.
 	context *buildContext
 }
 
-// folder looks at what is in a folder, with the rules of the folders above it.
+// folder lists a folder, with the rules of the folders above it.
 func (w *walker) folder(name string, rules []rule) error {
 	at := name
 	if at == "" {
@@ -152,7 +152,7 @@ func (w *walker) folder(name string, rules []rule) error {
 	return nil
 }
 
-// rules are those of the folders above, and of one folder's ignore files.
+// rules are the rules of the folders above, and of one folder's ignore files.
 func (w *walker) rules(name string, above []rule) ([]rule, error) {
 	if w.context != nil {
 		if name != "" {
@@ -172,7 +172,7 @@ func (w *walker) rules(name string, above []rule) ([]rule, error) {
 	return above, nil
 }
 
-// read reads an ignore file; one that is not there is empty.
+// read reads an ignore file; a missing one is empty.
 func (w *walker) read(name string) ([]byte, error) {
 	st, err := w.f.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
@@ -231,7 +231,7 @@ func (w *walker) one(name string, found fs.DirEntry, rules []rule) error {
 	return nil
 }
 
-// shown is a name as a terminal may get it.
+// shown is a name that is safe to print on a terminal.
 func shown(name string) string {
 	if strings.ContainsFunc(name, unicode.IsControl) {
 		return fmt.Sprintf("%q", name)
@@ -262,7 +262,7 @@ func (w *walker) take(e entry) {
 	}
 }
 
-// judge refuses what is beyond the limits.
+// judge refuses a folder beyond the limits.
 func (w *walker) judge(dir string) error {
 	advice := "leave out what the job does not need in .combignore, which is written as .gitignore is; data belongs in a storage"
 	if w.context != nil {
@@ -279,7 +279,7 @@ func (w *walker) judge(dir string) error {
 	return nil
 }
 
-// largest names the five with the highest numbers.
+// largest names the five names with the highest numbers.
 func largest[N int | int64](of map[string]N, text func(N) string) string {
 	names := make([]string, 0, len(of))
 	for name := range of {
@@ -298,10 +298,10 @@ func largest[N int | int64](of map[string]N, text func(N) string) string {
 	return strings.Join(out, ", ")
 }
 
-// Close ends its use.
+// Close closes the folder.
 func (f *Folder) Close() error { return f.root.Close() }
 
-// Write writes the archive: the same bytes each time, or ErrChanged.
+// Write writes the archive. It is the same bytes each time, else the error is ErrChanged.
 func (f *Folder) Write(to io.Writer) error {
 	w := tar.NewWriter(to)
 	for _, e := range f.entries {

@@ -15,13 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFlags keep a file that is opened from being a link, or from being waited for.
+// openFlags refuse to open a link, and never wait.
 const openFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
-// ErrArchive says that bytes are no upload: the sender must make them otherwise.
+// ErrArchive says that bytes are not a valid upload: the sender must make them again.
 var ErrArchive = errors.New("the archive cannot be used")
 
-// mostNames bounds all names of an archive, in bytes: they are in memory while it is read.
+// mostNames bounds all names of an archive, in bytes. They are held in memory while it is
+// read.
 const mostNames = 16 << 20
 
 // Contents says what an archive holds.
@@ -31,22 +32,22 @@ type Contents struct {
 	Files  int
 }
 
-// Check reads an archive to its end and writes it nowhere. One with an entry that Unpack would
-// refuse is ErrArchive.
+// Check reads an archive to its end and writes it nowhere. An entry that Unpack would refuse
+// is ErrArchive.
 func Check(r io.Reader, limits Limits) (Contents, error) {
 	return each(r, limits, func(*tar.Header, io.Reader) error { return nil })
 }
 
-// Unpack makes the folders, files and links of an archive in a folder that is empty, and says what
-// it held. Nothing is written outside of it, whatever the archive says, and never more than its own
-// size.
+// Unpack makes the folders, files and links of an archive in an empty folder, and returns
+// what it held. Whatever the archive says, nothing is written outside of the folder, and
+// never more than the archive's own size.
 func Unpack(r io.Reader, dir string, limits Limits) (Contents, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return Contents{}, err
 	}
 	defer root.Close()
-	var folders []*tar.Header // their modes are set behind what is in them
+	var folders []*tar.Header // their modes are set after their contents
 	held, err := each(r, limits, func(h *tar.Header, content io.Reader) error {
 		switch h.Typeflag {
 		case tar.TypeDir:
@@ -76,7 +77,7 @@ func create(root *os.Root, h *tar.Header, content io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// each reads an archive, and gives its entries with clean names in their order.
+// each reads an archive, and calls do with its entries under clean names, in order.
 func each(r io.Reader, limits Limits, do func(*tar.Header, io.Reader) error) (Contents, error) {
 	sum, size := sha256.New(), counter(0)
 	r = io.TeeReader(io.LimitReader(r, limits.Bytes+1), io.MultiWriter(sum, &size))
@@ -90,7 +91,7 @@ func each(r io.Reader, limits Limits, do func(*tar.Header, io.Reader) error) (Co
 	return Contents{Digest: fmt.Sprintf("sha256:%x", sum.Sum(nil)), Size: int64(size), Files: files}, err
 }
 
-// entries goes through an archive up to its end.
+// entries reads an archive up to its end.
 func entries(r io.Reader, most int, do func(*tar.Header, io.Reader) error) (files int, err error) {
 	archive, seen, letters := tar.NewReader(r), map[string]bool{"": true}, 0
 	for {
@@ -102,7 +103,7 @@ func entries(r io.Reader, most int, do func(*tar.Header, io.Reader) error) (file
 			return files, broken(err)
 		}
 		if h.Name = strings.TrimPrefix(h.Name, "./"); h.Typeflag == tar.TypeDir && (h.Name == "" || h.Name == ".") {
-			continue // the folder itself, as tar names it
+			continue // the folder itself, which tar lists
 		}
 		files++
 		letters += len(h.Name)
@@ -122,7 +123,7 @@ func entries(r io.Reader, most int, do func(*tar.Header, io.Reader) error) (file
 	}
 }
 
-// part is the content of one file. An archive that ends in it is broken, and not at its end.
+// part is the content of one file. It turns the end of an archive inside it into an error.
 type part struct {
 	io.Reader
 	left int64
@@ -137,7 +138,7 @@ func (p *part) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// broken is an error of a reader that cannot read on as the archive's; others stay what they are.
+// broken marks an error of a corrupt archive as ErrArchive. Others stay as they are.
 func broken(err error) error {
 	if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tar.ErrFieldTooLong) || errors.Is(err, tar.ErrInsecurePath) {
 		return fmt.Errorf("%w: %w", ErrArchive, err)
@@ -145,8 +146,8 @@ func broken(err error) error {
 	return err
 }
 
-// checkEntry says what is wrong with an entry, and makes its name plain; "" is nothing. Each name
-// comes once, and the folder of each comes before it: so none can lead through a link.
+// checkEntry says what is wrong with an entry, and cleans its name; "" is nothing wrong. Each
+// name comes once, after the folder that it is in, so no name can lead through a link.
 func checkEntry(h *tar.Header, folders map[string]bool) string {
 	name := h.Name
 	if h.Typeflag == tar.TypeDir {

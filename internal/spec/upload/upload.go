@@ -1,8 +1,7 @@
-// Package upload makes one file of a folder with code, and a folder of such a
-// file: sorted, without times and owners, so that the same content is the same
-// bytes; a depot keeps them on a server's disk by subject and digest. What it
-// unpacks is a stranger's: it must write nothing outside of the folder that it is
-// given, and no more than what came.
+// Package upload packs a folder with code into one file and unpacks it. The file is sorted
+// and has no times and owners, so the same content is the same bytes. A depot keeps uploads
+// on a server's disk by subject and digest. What is unpacked is not trusted: the package must
+// write nothing outside of the given folder, and no more than what was sent.
 package upload
 
 import (
@@ -14,34 +13,34 @@ import (
 	"unicode"
 )
 
-// Limits of what is packed and unpacked.
+// Limits bound what is packed and unpacked.
 type Limits struct {
 	Bytes int64 // of the archive
 	Files int   // files, folders and links
 }
 
-// Default are the limits of a server that is told no others.
+// Default are the limits of a server without other settings.
 var Default = Limits{Bytes: 100 << 20, Files: 100_000}
 
 const (
 	longestPath = 1024 // bytes of a name with its folders
 	longestPart = 255  // bytes of one name in a folder
-	deepest     = 64   // folders in one another
+	deepest     = 64   // how deep folders are nested
 	permissions = 0o777
 )
 
 var digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// ValidDigest says whether a text can name an upload: "sha256:" and 64 hexadecimal digits.
+// ValidDigest reports whether a text can name an upload: "sha256:" and 64 hexadecimal digits.
 func ValidDigest(text string) bool { return digest.MatchString(text) }
 
-// Within says whether a name stays in the folder that it is relative to: "a/b", neither "/a" nor
-// "a/../b".
+// Within reports whether a name stays in the folder to which it is relative: "a/b", neither
+// "/a" nor "a/../b".
 func Within(name string) bool {
 	return name != "" && name != "." && name != ".." && path.Clean(name) == name && !path.IsAbs(name) && !strings.HasPrefix(name, "../")
 }
 
-// checkName says what is wrong with the name of an entry; "" is nothing.
+// checkName says what is wrong with the name of an entry; "" is nothing wrong.
 func checkName(name string) string {
 	switch {
 	case !Within(name) || strings.ContainsRune(name, 0):
@@ -58,9 +57,9 @@ func checkName(name string) string {
 	return ""
 }
 
-// staysInside says whether a link of that name leads to something in the folder. Only at its
-// beginning a target may climb: there the folders are known to be folders, and behind another name
-// ".." could be a link's.
+// staysInside reports whether a link of that name leads to something in the folder. A target
+// may climb only at its beginning, where the folders are known to be folders. After another
+// name ".." could be relative to a link.
 func staysInside(name, target string) bool {
 	if target == "" || path.IsAbs(target) || len(target) > longestPath || strings.ContainsRune(target, 0) {
 		return false
