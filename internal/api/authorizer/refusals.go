@@ -12,42 +12,42 @@ import (
 	"github.com/combsched/comb/internal/core/access"
 )
 
-// What is written of refusals, and of what is more than one user's lines are written one by one:
-// that a program asks again and again for what it may not do is a line a minute, not one for each
-// request.
+// How refusals, and lines beyond what is one user's bound, are written to the audit log. A
+// program that asks again and again for what it may not do makes a line a minute, and not one
+// for each request.
 const (
-	refusalsEvery = time.Second // a first refusal is written within this,
-	againEvery    = time.Minute // and how often it came again, within that
-	mostKinds     = 10          // of one principal's refusals that are told apart between two writes; others are counted together
-	mostRefusals  = 1000        // kinds of all principals that are remembered; others are counted together
+	refusalsEvery = time.Second // a first refusal is written after this time,
+	againEvery    = time.Minute // and how often it was repeated, after this time
+	mostKinds     = 10          // of one principal that are told apart between two writes; others are one
+	mostRefusals  = 1000        // kinds that are remembered in all; others are one
 	noteWait      = 10 * time.Second
 )
 
-// refusals collects what was refused for want of a right, and what a user does too often for a
-// line each, and writes it to the audit log together.
+// refusals collects what was refused for lack of a right, and what a user does too often for
+// a line each. It writes summaries of them to the audit log.
 type refusals struct {
 	mu    sync.Mutex
 	kinds map[refusal]*refused
-	of    map[string]int // kinds by principal
+	of    map[string]int // number of kinds, by principal
 	timer *time.Timer
 }
 
-// refusal is what makes two refusals one kind.
+// refusal is the kind of a refusal.
 type refusal struct{ subject, verb, object, outcome string }
 
-// refused is a kind that was met. It is forgotten when it did not come again for againEvery.
+// refused counts the refusals of one kind. It is dropped when none came for againEvery.
 type refused struct {
-	why   string    // of the first one
-	from  string    // where that came from
-	n     int       // that are not written yet
-	first time.Time // of these
-	wrote time.Time // zero: never
+	why   string    // reason of the first one
+	from  string    // address from which that came
+	n     int       // how many are not written yet
+	first time.Time // when the first of those n came
+	wrote time.Time // when the last line was written; zero is never
 }
 
-// others stands for the kinds that are not told apart.
+// others stands for all kinds beyond those that are told apart.
 const others = "more than is told apart"
 
-// note notes that a right was missing.
+// note counts the refusal of a request for lack of a right.
 func (w *Authorizer) note(ctx context.Context, p *access.Principal, verb access.Verb, o access.Object, why string) {
 	object := "the cluster"
 	if o.VC != "" {
@@ -60,14 +60,15 @@ func (w *Authorizer) note(ctx context.Context, p *access.Principal, verb access.
 	w.later(refusalsEvery)
 }
 
-// Crowd notes a line of the audit log that is not written by itself, since its user has too many.
+// Crowd counts a line of the audit log that is not written by itself, since its user has too
+// many.
 func (w *Authorizer) Crowd(l people.AuditLine) {
 	w.refusals.add(refusal{l.Subject, l.Verb, "several", l.Outcome}, "more than are written one by one", l.From,
 		time.Now())
 	w.later(refusalsEvery)
 }
 
-// add counts a refusal.
+// add counts one refusal.
 func (r *refusals) add(k refusal, why, from string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,8 +94,9 @@ func (r *refusals) add(k refusal, why, from string, now time.Time) {
 	}
 }
 
-// due takes what is to be written at a time, all of it where the server ends, and forgets what did
-// not come again. more says that something waits. What comes from now on is for a timer of its own.
+// due returns the lines that are to be written by now, or with all every line. It drops kinds
+// that were not repeated. more reports whether some are left for later. The next refusal
+// starts its own timer.
 func (r *refusals) due(now time.Time, all bool) (lines []people.AuditLine, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +128,7 @@ func (r *refusals) due(now time.Time, all bool) (lines []people.AuditLine, more 
 	return lines, more
 }
 
-// later has what is due written after a time, unless that is under way.
+// later starts the timer of the next write, unless it runs.
 func (w *Authorizer) later(after time.Duration) {
 	r := &w.refusals
 	r.mu.Lock()
@@ -136,10 +138,11 @@ func (w *Authorizer) later(after time.Duration) {
 	}
 }
 
-// Flush writes all refusals that have come together.
+// Flush writes all refusals that are not written yet.
 func (w *Authorizer) Flush() { w.write(true) }
 
-// write writes the refusals that are due. What cannot be written is in the log of the server.
+// write writes the refusals that are due. Lines that cannot be written go to the server's
+// log.
 func (w *Authorizer) write(all bool) {
 	lines, more := w.refusals.due(time.Now(), all)
 	if more && !all {

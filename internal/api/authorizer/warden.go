@@ -1,6 +1,6 @@
-// Package warden asks for each request whether its principal may do what it is about to do, by the
-// rights of the present configuration, and again while a stream lasts. Refusals go to the audit
-// log. It must not decide on a right itself (internal/core/access), and knows no routes.
+// Package authorizer checks for each request whether its principal may do it, by the rights
+// of the present configuration. While a stream lasts it checks again. Refusals go to the
+// audit log. It must not define rights (internal/core/access does), and knows no routes.
 package authorizer
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// Authorizer knows the rights of the present configuration. Its methods may be called from any
-// goroutine.
+// Authorizer checks requests against the rights of the present configuration. Its methods may
+// be called from any goroutine.
 type Authorizer struct {
 	People *people.Directory
 	// Read calls its argument with the present state.
 	Read func(context.Context, func(*core.State)) error
-	// Past returns a job that has ended.
+	// Past returns an ended job.
 	Past func(context.Context, model.JobID) (model.JobStatus, bool, error)
 	Log  *slog.Logger
 
@@ -35,16 +35,16 @@ type Authorizer struct {
 	refusals refusals
 }
 
-// askerKey carries the asker in a request's context.
+// askerKey is the key of the asker in a request's context.
 type askerKey struct{}
 
-// Asker makes a request: with a credential, which a stream looks at again and again.
+// Asker is who makes a request. A stream checks its credential again and again.
 type Asker struct {
 	Credential string
 	Principal  *access.Principal
 	Verb       access.Verb
-	Object     access.Object // of a route about a job, once that is known
-	looks      int           // of Still, by which a stream's rights are renewed
+	Object     access.Object // of a route about a job, once the job is known
+	looks      int           // counts the calls of Still, after which Reads looks up the rights again
 }
 
 // With puts an asker into a request's context.
@@ -52,7 +52,7 @@ func With(ctx context.Context, a *Asker) context.Context {
 	return context.WithValue(ctx, askerKey{}, a)
 }
 
-// Of returns the asker of a request; without one it is one that may do nothing.
+// Of returns the asker of a request; without one it returns an asker without rights.
 func Of(ctx context.Context) *Asker {
 	if a, ok := ctx.Value(askerKey{}).(*Asker); ok {
 		return a
@@ -60,16 +60,16 @@ func Of(ctx context.Context) *Asker {
 	return &Asker{Principal: &access.Principal{}}
 }
 
-// Subject returns the name under which a request acts.
+// Subject returns the name of the user of a request.
 func Subject(ctx context.Context) model.Subject { return model.Subject(Of(ctx).Principal.User) }
 
-// SeesAll reports whether nothing is hidden from the asker.
+// SeesAll reports whether the asker sees all jobs and users.
 func SeesAll(ctx context.Context) bool {
 	p := Of(ctx).Principal
 	return p.Admin && len(p.Scope.VCs) == 0
 }
 
-// Table returns the rights of the present configuration.
+// Table returns the table of rights of the present configuration.
 func (w *Authorizer) Table(ctx context.Context) (*access.Rights, error) {
 	var c *model.Config
 	if err := w.Read(ctx, func(st *core.State) { c = st.Config() }); err != nil {
@@ -85,8 +85,8 @@ func (w *Authorizer) Table(ctx context.Context) (*access.Rights, error) {
 	return w.table, nil
 }
 
-// May refuses what the asker has no right to: with hidden where it may not even learn that the
-// object is there.
+// May refuses what the asker has no right to. The error is hidden where the asker may not
+// even learn that the object exists.
 func (w *Authorizer) May(ctx context.Context, verb access.Verb, o access.Object, hidden error) error {
 	table, err := w.Table(ctx)
 	if err != nil {
@@ -104,8 +104,8 @@ func (w *Authorizer) May(ctx context.Context, verb access.Verb, o access.Object,
 	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, a.Why)
 }
 
-// Notices are those of the job that a request is about, for an asker that may read it: they hold
-// commands that were run in it.
+// Notices returns the notices of a request's job to an asker that may read the job, since
+// they can contain commands that users ran in it. Else it returns none.
 func (w *Authorizer) Notices(ctx context.Context, notices []string) ([]string, error) {
 	table, err := w.Table(ctx)
 	if a := Of(ctx); err != nil || !table.May(a.Principal, access.ReadJob, a.Object) {
@@ -114,24 +114,24 @@ func (w *Authorizer) Notices(ctx context.Context, notices []string) ([]string, e
 	return notices, nil
 }
 
-// Sight is which jobs a reader may see; nil sees all.
+// Sight is which jobs a reader may see; nil is all.
 type Sight struct {
 	table *access.Rights
 	p     *access.Principal
 }
 
-// Sees reports whether jobs of a user in a VC may be seen.
+// Sees reports whether the reader may see jobs of a user in a VC.
 func (s *Sight) Sees(vc cell.VCName, user model.Subject) bool {
 	return s == nil || s.table.May(s.p, access.SeeJob, access.Object{VC: vc, Owner: string(user)})
 }
 
-// Submits reports whether its reader is of those that submit jobs to a VC.
+// Submits reports whether the reader may submit jobs to a VC.
 func (s *Sight) Submits(vc cell.VCName) bool {
 	return s == nil || s.table.Submits(s.p, vc)
 }
 
-// Within returns in which VCs, or of which user, jobs are that may be seen; nil is everywhere.
-// There may be others among them.
+// Within returns the VCs, or the user, to which visible jobs are confined; nil is no limit.
+// There may be invisible jobs among them.
 func (s *Sight) Within() *engine.Within {
 	if s == nil {
 		return nil
@@ -151,24 +151,24 @@ func (w *Authorizer) Sight(ctx context.Context) (*Sight, error) {
 	return &Sight{table: table, p: Of(ctx).Principal}, nil
 }
 
-// mostSeen bounds what a reader of events remembers of jobs.
+// mostSeen bounds the jobs that a reader of events remembers.
 const mostSeen = 10_000
 
-// Reads returns the jobs about which the asker may do what its route does, such as read their
-// events; what is about no job is for askers from which nothing is hidden. The answer is for one
-// goroutine, and follows the rights as Still looks at them again.
+// Reads returns a function that reports for which jobs the asker may use its route, such as
+// to read their events. Events about no job are for askers that see all. The function is for
+// one goroutine. It follows the rights after each call of Still.
 func (w *Authorizer) Reads(ctx context.Context) func(model.JobID) bool {
 	a := Of(ctx)
-	var table *access.Rights // what is remembered holds for it
+	var table *access.Rights // the remembered jobs are valid for this table
 	seen, looks := map[model.JobID]bool{}, -1
 	return func(id model.JobID) bool {
-		if SeesAll(ctx) { // asked each time: Still renews the principal
+		if SeesAll(ctx) { // asked each time, since Still renews the principal
 			return true
 		}
 		if id == 0 {
 			return false
 		}
-		if looks != a.looks { // not for each event: the present state has a lock
+		if looks != a.looks { // not for each event, since reading the state takes a lock
 			var err error
 			if table, err = w.Table(ctx); err != nil {
 				return false
@@ -189,7 +189,7 @@ func (w *Authorizer) Reads(ctx context.Context) func(model.JobID) bool {
 	}
 }
 
-// Object returns where a job is and whose it is.
+// Object returns the VC and the owner of a job.
 func (w *Authorizer) Object(ctx context.Context, id model.JobID) (o access.Object, found bool) {
 	err := w.Read(ctx, func(st *core.State) {
 		var spec *model.Job
@@ -220,7 +220,8 @@ func unauthorized(detail string) *rest.Problem {
 	return rest.NewProblem(http.StatusUnauthorized, rest.CodeUnauthorized, detail)
 }
 
-// Still says why a stream must end: its credential is not valid any more, or its right is gone.
+// Still says why a stream must end: its credential is no longer valid, or its right is gone.
+// nil is that it may go on.
 func (w *Authorizer) Still(ctx context.Context) *rest.Problem {
 	a := Of(ctx)
 	a.looks++
@@ -233,7 +234,7 @@ func (w *Authorizer) Still(ctx context.Context) *rest.Problem {
 	}
 	table, err := w.Table(ctx)
 	if err != nil {
-		return nil // the state cannot be read now: nothing says that the right is gone
+		return nil // the state cannot be read now, which does not show that the right is gone
 	}
 	if answer := table.Allow(p, a.Verb, a.Object); !answer.OK {
 		return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, answer.Why)

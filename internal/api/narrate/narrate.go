@@ -1,5 +1,5 @@
-// Package narrate tells a job's events, ends and causes as sentences. It must not know where the
-// text goes.
+// Package narrate writes a job's events, ends and causes as sentences. It must not know where
+// the text goes.
 package narrate
 
 import (
@@ -12,16 +12,16 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Narrator tells a job's events as sentences. The events of the API stay as they
-// are; -o json shows them.
+// Narrator writes a job's events as sentences. The API returns events as they are, and -o
+// json shows them.
 type Narrator struct {
-	tasks []string                          // the job's tasks by their ordinal, as main-0
-	jobs  map[model.JobID]string            // other jobs that events named, with their names
-	ask   func(model.JobID) (string, error) // the name of another job; nil leaves numbers alone
+	tasks []string                          // names of the job's tasks by ordinal, such as main-0
+	jobs  map[model.JobID]string            // names of other jobs in events
+	ask   func(model.JobID) (string, error) // returns the name of another job; nil leaves numbers
 }
 
-// New tells the events of a job. ask names another job; where it is nil or fails, its number
-// stands.
+// New returns a narrator of a job's events. ask returns the name of another job. Where it is
+// nil or fails the number is used.
 func New(j *rest.Job, ask func(model.JobID) (string, error)) *Narrator {
 	n := &Narrator{ask: ask, jobs: map[model.JobID]string{}}
 	for _, t := range j.Tasks {
@@ -30,8 +30,8 @@ func New(j *rest.Job, ask func(model.JobID) (string, error)) *Narrator {
 	return n
 }
 
-// job names another job as "job 7 (urgent)"; one whose name is not known any more
-// has its number alone.
+// job names another job as "job 7 (urgent)", and by its number alone where its name is
+// unknown.
 func (n *Narrator) job(id model.JobID) string {
 	name, known := n.jobs[id]
 	if !known && n.ask != nil {
@@ -44,8 +44,8 @@ func (n *Narrator) job(id model.JobID) string {
 	return fmt.Sprintf("job %d (%s)", id, name)
 }
 
-// Tell is an event in one sentence. An event of a newer server, which this
-// program does not know, is shown as its data.
+// Tell writes an event as one sentence. An event of a newer server, which this program does
+// not know, is shown as its data.
 func (n *Narrator) Tell(e *rest.Event) string {
 	event, err := model.DecodeEvent(e.Kind, e.Version, e.Data)
 	if err != nil {
@@ -99,7 +99,7 @@ func (n *Narrator) tellJob(event model.Event) string {
 		return e.Words()
 	case model.Foretold:
 		if e.At == 0 {
-			return "notice: " + e.Message // what was foretold does not come
+			return "notice: " + e.Message // what was announced is cancelled
 		}
 		return "to come at " + clock(e.At) + ": " + e.Message
 	case model.Notice:
@@ -184,7 +184,7 @@ func (n *Narrator) tellAttempt(event model.Event) string {
 	case model.Upgraded:
 		return fmt.Sprintf("attempt %s is guaranteed again", e.Attempt)
 	case model.AttemptEnded:
-		if e.Cause == model.EndPlatform && e.Message != "" { // which says what it was
+		if e.Cause == model.EndPlatform && e.Message != "" { // the message says what it was
 			return fmt.Sprintf("attempt %s over: %s", e.Attempt, e.Message)
 		}
 		return fmt.Sprintf("attempt %s over: %s", e.Attempt, Cause(e.Cause)) + Because(e.Message)
@@ -210,7 +210,7 @@ func (n *Narrator) task(i int32) string {
 	return "task " + fmt.Sprint(i)
 }
 
-// Places is "n1 devices 0,1, n2 devices 0,1", one part a task.
+// Places is "n1 devices 0,1, n2 devices 0,1", one part per task.
 func Places(p cell.Placement) string {
 	var out []string
 	for i, t := range p.Tasks {

@@ -13,7 +13,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Exit shows how a task ended.
+// Exit writes how a task ended.
 func Exit(e *rest.Exit) string {
 	if e == nil {
 		return ""
@@ -30,7 +30,8 @@ func Exit(e *rest.Exit) string {
 	return text
 }
 
-// ExitBeside shows how a task ended beside a text that may say why: the words come once.
+// ExitBeside writes how a task ended, next to a text that may contain its message, which is
+// not repeated.
 func ExitBeside(e *rest.Exit, text string) string {
 	if e != nil && e.Message != "" && strings.Contains(text, e.Message) {
 		bare := *e
@@ -40,7 +41,7 @@ func ExitBeside(e *rest.Exit, text string) string {
 	return Exit(e)
 }
 
-// Progress is what a task told, such as "step 5/20, loss 0.31".
+// Progress writes what a task reported, such as "step 5/20, loss 0.31".
 func Progress(p *rest.TaskProgress) string {
 	if p == nil {
 		return ""
@@ -61,8 +62,8 @@ func Progress(p *rest.TaskProgress) string {
 	return strings.Join(parts, ", ")
 }
 
-// loss is a loss with the digits that matter. One that is no number is marked: the
-// training has gone wrong.
+// loss writes a loss with its significant digits. One that is not a number is marked: the
+// training has diverged.
 func loss(text string) string {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
@@ -71,13 +72,13 @@ func loss(text string) string {
 	return strconv.FormatFloat(f, 'g', 5, 64)
 }
 
-// Use is what a task's devices were seen to do.
+// Use writes the utilization of a task's devices.
 func Use(u *rest.DeviceUse) string {
 	return fmt.Sprintf("devices %d%% busy, %s MiB", u.Util/10, fmt.Sprint(u.MemoryMB))
 }
 
-// Devices names devices as the cluster file does: 0,1, or 0:2,0:3 where each
-// is a part of a device.
+// Devices names devices as the cluster file does: 0,1, or 0:2,0:3 where each is a part of a
+// device.
 func Devices(devices, parts []int32) string {
 	if len(parts) != len(devices) {
 		return numbers(devices)
@@ -97,7 +98,7 @@ func numbers(list []int32) string {
 	return strings.Join(out, ",")
 }
 
-// Short shows a duration in its two largest units, as flags take it.
+// Short writes a duration in its two largest units, in the form that flags accept.
 func Short(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -114,7 +115,7 @@ func Short(d time.Duration) string {
 	return document.FormatDuration(d.Microseconds())
 }
 
-// Priority shows OpenPAI's class where there is one.
+// Priority writes OpenPAI's class where there is one, else the number.
 func Priority(p cell.Priority) string {
 	if name := model.PriorityName(p); name != "" {
 		return name
@@ -130,7 +131,7 @@ func phase(p model.Phase, c model.EndCause) string {
 	return text + " (" + Cause(c) + ")"
 }
 
-// Cause is an end's cause in the words of a sentence.
+// Cause writes the cause of an end as part of a sentence.
 func Cause(c model.EndCause) string {
 	switch c {
 	case model.EndCompleted:
@@ -153,7 +154,7 @@ func Cause(c model.EndCause) string {
 	return c.String()
 }
 
-// Because adds a reason, if there is one.
+// Because writes a reason, if there is one.
 func Because(text string) string {
 	if text == "" {
 		return ""
@@ -168,7 +169,7 @@ func notBefore(t model.Time) string {
 	return ", not before " + clock(t)
 }
 
-// Until adds an instant, if there is one.
+// Until writes an instant, if there is one.
 func Until(t model.Time) string {
 	if t == 0 {
 		return ""
@@ -178,7 +179,7 @@ func Until(t model.Time) string {
 
 func clock(t model.Time) string { return time.UnixMicro(int64(t)).UTC().Format(time.RFC3339) }
 
-// cut shortens a text to n bytes, on a border of characters.
+// cut shortens a text to n bytes at a boundary of characters.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -186,5 +187,5 @@ func cut(text string, n int) string {
 	return strings.ToValidUTF8(text[:n], "") + "..."
 }
 
-// Span is Short of a duration of the scheduler.
+// Span is Short for a duration of the scheduler.
 func Span(d model.Duration) string { return Short(time.Duration(d) * time.Microsecond) }

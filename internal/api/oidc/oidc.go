@@ -1,6 +1,6 @@
-// Package oidc lets an identity provider name the person at a browser: OpenID Connect, code flow
-// with PKCE, state and nonce. It must not know users or sessions, and keeps nothing of a sign-in
-// that is under way: that goes along in a sealed cookie.
+// Package oidc authenticates the person at a browser by an identity provider: OpenID Connect,
+// code flow with PKCE, state and nonce. It must not know users or sessions. It stores nothing
+// about a sign-in in progress: that is in a sealed cookie.
 package oidc
 
 import (
@@ -20,18 +20,18 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// CallbackPath is where the provider sends browsers back to, on this server; clients of the
-// provider register it.
+// CallbackPath is the path on this server to which the provider sends browsers back. It must
+// be registered at the provider.
 const CallbackPath = "/api/v1/sign-in/callback"
 
 const (
 	askWithin = 15 * time.Second // for all requests of one sign-in to the provider
-	maxAnswer = 1 << 20          // bytes of each of its answers
-	failsFor  = 2 * time.Second  // after which a provider that did not answer is asked again
-	maxGroups = 1000             // values of the claim of groups that are looked at
+	maxAnswer = 1 << 20          // bytes of each answer of the provider
+	failsFor  = 2 * time.Second  // after a failure the provider is asked again after this time
+	maxGroups = 1000             // values of the groups claim that are read
 )
 
-// Provider is one identity provider. It is asked for the first time at the first sign-in: a server
+// Provider is one identity provider. It is first asked at the first sign-in, so a server
 // starts without it. Its methods may be called from any goroutine.
 type Provider struct {
 	Settings
@@ -44,17 +44,17 @@ type Provider struct {
 	tried time.Time
 }
 
-// Person is a person as the provider knows it.
+// Person is a person in the provider's words.
 type Person struct {
 	Issuer  string
-	Subject string // never changes, and is no name
-	Name    string // from the name claim; its suffix is cut off
+	Subject string // never changes, and is not a name
+	Name    string // from the name claim, without its suffix
 	Display string
 	Email   string
 	Groups  []string // values of the group claim
 }
 
-// Open makes the provider of a file of settings; none of "".
+// Open makes the provider of a settings file; nil for "".
 func Open(path string) (*Provider, error) {
 	if path == "" {
 		return nil, nil
@@ -74,11 +74,11 @@ func New(s *Settings) *Provider {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// OverTLS reports whether browsers come over TLS, as Address says: the server's own, or that of a
-// proxy before it. Without a provider nothing says so.
+// OverTLS reports whether browsers use TLS, by Address: to this server or to a proxy before
+// it. Without a provider it is false.
 func (p *Provider) OverTLS() bool { return p != nil && strings.HasPrefix(p.Address, "https://") }
 
-// bounded cuts answers off that are too long.
+// bounded limits the length of answers.
 type bounded struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -93,8 +93,8 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// discover asks the provider where it answers, until it has said so. The client that asks first may
-// hang up: others wait for the same.
+// discover asks the provider for its endpoints, until it has answered once. It does not stop
+// when its client leaves, since others wait for the same answer.
 func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,15 +109,14 @@ func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
 		err = guarded(found)
 	}
 	if p.err = err; err != nil {
-		p.err = fmt.Errorf("the identity provider %s cannot be asked: %s", p.Issuer, clip(err.Error())) // it has the provider's page in it
+		p.err = fmt.Errorf("the identity provider %s cannot be asked: %s", p.Issuer, clip(err.Error())) // it contains the provider's page
 		return nil, p.err
 	}
 	p.found = found
 	return found, nil
 }
 
-// guarded refuses a provider of which something that is sent or believed would cross the network in
-// clear.
+// guarded refuses a provider that has an endpoint without TLS.
 func guarded(found *oidc.Provider) error {
 	var keys struct {
 		Address string `json:"jwks_uri"`
@@ -139,14 +138,14 @@ func guarded(found *oidc.Provider) error {
 	return nil
 }
 
-// config is how this server speaks to the provider.
+// config is the OAuth configuration for the provider.
 func (p *Provider) config(found *oidc.Provider) *oauth2.Config {
 	return &oauth2.Config{ClientID: p.ClientID, ClientSecret: p.Secret, Endpoint: found.Endpoint(), RedirectURL: p.Address + CallbackPath,
 		Scopes: append([]string{oidc.ScopeOpenID, "profile", "email"}, p.Scopes...)}
 }
 
-// Begin starts a sign-in: address is where the browser goes, kept what comes back with it as a
-// cookie, for Lasts. u is given back by Finish.
+// Begin starts a sign-in. The browser goes to address, and kept is what it returns in a
+// cookie within Lasts. Finish returns u.
 func (p *Provider) Begin(ctx context.Context, u Under) (address, kept string, err error) {
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, p.client), askWithin)
 	defer cancel()
@@ -160,12 +159,12 @@ func (p *Provider) Begin(ctx context.Context, u Under) (address, kept string, er
 	return address, kept, err
 }
 
-// ErrStale is the error of an answer of the provider to no sign-in that this browser has begun, or
-// to one before.
+// ErrStale is the error of an answer that belongs to no sign-in of this browser, or to an
+// older one.
 var ErrStale = errors.New("this sign-in was not begun in this browser, took too long, or was finished before: begin again")
 
-// Finish takes the provider's answer, the query of the callback, and returns the person that signed
-// in. kept is from Begin.
+// Finish takes the provider's answer, the query of the callback, and returns the person that
+// signed in. kept is from Begin.
 func (p *Provider) Finish(ctx context.Context, kept string, answer url.Values) (Person, Under, error) {
 	w, ok := p.seal.open(kept)
 	if !ok || time.Now().After(w.Until) || subtle.ConstantTimeCompare([]byte(w.State), []byte(answer.Get("state"))) != 1 {
@@ -203,8 +202,8 @@ func (p *Provider) Finish(ctx context.Context, kept string, answer url.Values) (
 	return person, w.Under, err
 }
 
-// Failed is an answer of the provider that is not taken. The cause is for the log: it may hold what
-// was sent.
+// Failed is a rejected answer of the provider. The cause is only for the log, since it may
+// contain what was sent.
 type Failed struct {
 	What  string
 	Cause error
@@ -215,7 +214,7 @@ func (f *Failed) Error() string {
 	return "the identity provider " + f.What + "; the server's log says more"
 }
 
-// claims are those of the identity; what is missing there is asked for.
+// claims are the claims of the identity. Missing ones are fetched from the provider.
 func (p *Provider) claims(ctx context.Context, found *oidc.Provider, id *oidc.IDToken, token *oauth2.Token) (map[string]any, error) {
 	claims := map[string]any{}
 	if err := id.Claims(&claims); err != nil {

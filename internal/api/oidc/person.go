@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// person reads the claims about a person. A name that is missing is an error; groups that are
-// missing are none.
+// person reads the claims about a person. A missing name is an error; missing groups are
+// none.
 func (p *Provider) person(subject string, claims map[string]any) (Person, error) {
 	text := func(name string) string {
 		s, _ := claims[name].(string)
@@ -25,8 +25,8 @@ func (p *Provider) person(subject string, claims map[string]any) (Person, error)
 	out.Name = name
 	switch v := claims[p.GroupClaim].(type) {
 	case nil:
-		// A provider that finds them too many says where they could be asked for: taken as none,
-		// the user would lose them.
+		// A provider leaves out too many groups, and names where they are. Without groups the
+		// user would lose those that it has.
 		elsewhere, _ := claims["_claim_names"].(map[string]any)
 		if _, ok := elsewhere[p.GroupClaim]; ok {
 			return out, fmt.Errorf("the identity provider has more groups of you than it tells in the claim %q: have it send only those that are assigned to the client", p.GroupClaim)
@@ -50,7 +50,7 @@ func (p *Provider) person(subject string, claims map[string]any) (Person, error)
 	return out, nil
 }
 
-// clip shortens a stranger's text, and leaves out what no line can show.
+// clip shortens a text of a stranger and removes what a line cannot show.
 func clip(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

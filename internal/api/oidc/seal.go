@@ -13,22 +13,22 @@ import (
 // Lasts is how long a sign-in may take, from its begin to the provider's answer.
 const Lasts = 10 * time.Minute
 
-// Under says what becomes of a sign-in.
+// Under says what follows a sign-in.
 type Under struct {
-	Return    string `json:"r,omitempty"` // the page of this server that the browser goes to
-	Port      int    `json:"p,omitempty"` // of this user's command on this machine, which waits for a code; 0 is a browser's own sign-in
-	Challenge string `json:"c,omitempty"` // of that command's
+	Return    string `json:"r,omitempty"` // page of this server to which the browser goes
+	Port      int    `json:"p,omitempty"` // of the user's command on its machine, which waits for a code; 0 is the browser itself
+	Challenge string `json:"c,omitempty"` // challenge of that command
 }
 
-// begun is a sign-in that is under way.
+// begun is a sign-in in progress.
 type begun struct {
 	Under
 	State, Nonce, Verifier string
 	Until                  time.Time
 }
 
-// seal closes what a browser carries, by a key of this process: nothing can be read or changed on
-// the way.
+// seal encrypts what a browser carries with a key of this process: nothing can be read or
+// changed by the browser.
 type seal struct{ aead cipher.AEAD }
 
 func newSeal() *seal {
@@ -68,8 +68,8 @@ func (s *seal) open(text string) (w begun, ok bool) {
 // secret is text that cannot be guessed: 130 random bits.
 func secret() string { return rand.Text() }
 
-// SafeReturn reports whether a browser may be sent to an address after it signed in: a page of this
-// server, and of no other.
+// SafeReturn reports whether a browser may be sent to an address after it signed in: only to
+// pages of this server.
 func SafeReturn(address string) bool {
 	if len(address) == 0 || len(address) > 1024 || address[0] != '/' || strings.HasPrefix(address, "/api/") {
 		return false

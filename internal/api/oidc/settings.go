@@ -20,23 +20,23 @@ const (
 	maxClaim    = 255      // bytes of a claim's name, and of other short texts
 )
 
-// Settings say which provider is asked, and how what it tells becomes a user.
+// Settings say which provider is asked, and how its claims become a user.
 type Settings struct {
-	Issuer      string // as the provider itself writes it
+	Issuer      string // exactly as the provider writes it
 	ClientID    string
-	Secret      string // "" for a client without one; it is never shown
-	Address     string // of this server, as browsers see it, without a slash at its end
-	Title       string // what people call the provider
+	Secret      string // "" for a client without a secret; never shown
+	Address     string // of this server in browsers, without a slash at its end
+	Title       string // name of the provider for people
 	Scopes      []string
 	NameClaim   string
-	NameSuffix  string // is cut off the claim, which must end with it
+	NameSuffix  string // removed from the name claim, which must end with it
 	GroupClaim  string
-	GroupPrefix string // of groups that are made here; "" makes none
+	GroupPrefix string // of groups that are created here; "" creates none
 	Authorities *x509.CertPool
 }
 
-// ReadSettings reads a file of settings, and the files that it names; these are relative to it. All
-// that is wrong is said at once, with its place; a secret is never among it.
+// ReadSettings reads a settings file, and the files that it names relative to it. It reports
+// all mistakes at once, with their places, and never a secret.
 func ReadSettings(path string) (*Settings, error) {
 	src, err := readFile(path, maxSettings)
 	if err != nil {
@@ -106,7 +106,7 @@ func ReadSettings(path string) (*Settings, error) {
 	return s, r.Problems().Err()
 }
 
-// Host is the name of this server as browsers see it, without a port.
+// Host is the name of this server in browsers, without a port.
 func (s *Settings) Host() string {
 	u, err := url.Parse(s.Address)
 	if err != nil {
@@ -115,18 +115,18 @@ func (s *Settings) Host() string {
 	return strings.ToLower(u.Hostname())
 }
 
-// At reports whether a request's host, with its port, is that of Address.
+// At reports whether a request's host and port are those of Address.
 func (s *Settings) At(host string) bool {
 	u, err := url.Parse(s.Address)
 	if err != nil {
 		return false
 	}
-	usual := map[string]string{"https": ":443", "http": ":80"}[u.Scheme] // browsers leave it out
+	usual := map[string]string{"https": ":443", "http": ":80"}[u.Scheme] // browsers omit it
 	return strings.EqualFold(strings.TrimSuffix(host, usual), strings.TrimSuffix(u.Host, usual))
 }
 
-// checkURL says what is wrong with an address; "" is nothing. Without TLS only this machine's own
-// are taken.
+// checkURL says what is wrong with an address; "" is nothing. Without TLS it must be of this
+// machine itself.
 func checkURL(text string, path bool) string {
 	u, err := url.Parse(text)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 )
 
-// alert is one as OpenPAI's clients get it from Prometheus' alert manager.
+// alert is an alert in the form of Prometheus' alert manager, as OpenPAI's clients expect it.
 type alert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
@@ -24,8 +24,8 @@ func newAlert(name, severity, summary string) alert {
 	return alert{map[string]string{"alertname": name, "severity": severity}, map[string]string{"summary": summary}, alertStatus{"active", []string{}, []string{}}}
 }
 
-// alerts answers with what is wrong in the cluster now: nodes, GPUs and policies. Those of
-// Prometheus are under deploy/ and stay there.
+// alerts answers with what is wrong in the cluster now: nodes, GPUs and policies. The alert
+// rules of Prometheus itself are under deploy/.
 func alerts(h *Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		nodes, err := h.app.Nodes(r.Context(), principalOf(r))

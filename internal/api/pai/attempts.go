@@ -37,7 +37,7 @@ type attempt struct {
 	IsLatest             bool                 `json:"isLatest"`
 }
 
-// attemptOfJob is a job's last attempt, the one that is kept.
+// attemptOfJob is a job's last attempt, of which all is known.
 func attemptOfJob(j *Job) attempt {
 	d, s := detailOf(j), summaryOf(&j.Job)
 	a := attempt{JobName: s.Name, FrameworkName: s.Username + "~" + s.Name, UID: fmt.Sprintf("%d-%d", j.ID, j.Retry), UserName: s.Username,
@@ -55,8 +55,7 @@ func attemptOfJob(j *Job) attempt {
 	return a
 }
 
-// attemptOfPast is an attempt of a job before its last, as its history tells it; its tasks are not
-// told.
+// attemptOfPast is an attempt before the last one, from the job's history. It has no tasks.
 func attemptOfPast(j *Job, n int32, past []rest.PastAttempt) attempt {
 	last := attemptOfJob(j)
 	a := attempt{JobName: last.JobName, FrameworkName: last.FrameworkName, UID: fmt.Sprintf("%d-%d", j.ID, n), UserName: last.UserName, State: "FAILED", OriginState: "Completed",
@@ -80,13 +79,14 @@ func attemptOfPast(j *Job, n int32, past []rest.PastAttempt) attempt {
 	return a
 }
 
-// attemptsOf are all that are known of a job, the last one first.
+// attemptsOf are all known attempts of a job, the last one first.
 func attemptsOf(h *Handler, w http.ResponseWriter, r *http.Request) ([]attempt, bool) {
 	of, ok := refOf(w, r)
 	if !ok {
 		return nil, false
 	}
-	// The right is that to read the job, also where there is one attempt alone and no history.
+	// The right to read the job is needed, even where there is only one attempt and no
+	// history.
 	var j *Job
 	var past []rest.PastAttempt
 	err := h.app.MayRead(r.Context(), principalOf(r), of)

@@ -10,14 +10,14 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// info says what answers, in a version of the program.
+// info answers with the name and the version of the program.
 func info(version string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, map[string]string{"name": "Comb", "version": version, "launcherType": "k8s", "authnMethod": "basic"})
 	}
 }
 
-// resources are counted under OpenPAI's new names and its old ones.
+// resources are counted under OpenPAI's new and old names.
 type resources struct {
 	CPU    int64 `json:"cpu"`
 	Memory int64 `json:"memory"` // MiB
@@ -26,7 +26,7 @@ type resources struct {
 	GPUs   int64 `json:"GPUs"`
 }
 
-// add adds what a number of leaves carry.
+// add adds the resources of a number of leaves.
 func (r *resources) add(leaves int32, c *model.Carry) {
 	r.CPU += int64(leaves) * c.MilliCPU / 1000
 	r.Memory += int64(leaves) * c.MemoryMB
@@ -34,7 +34,7 @@ func (r *resources) add(leaves int32, c *model.Carry) {
 	r.VCores, r.GPUs = r.CPU, r.GPU
 }
 
-// virtualCluster is a VC; capacities are parts per hundred of the cluster.
+// virtualCluster is a VC. Capacities are percentages of the cluster.
 type virtualCluster struct {
 	Capacity            float64   `json:"capacity"`
 	UsedCapacity        float64   `json:"usedCapacity"`
@@ -50,8 +50,8 @@ type virtualCluster struct {
 	ResourcesTotal      resources `json:"resourcesTotal"`
 }
 
-// vcOf is a VC in a cluster of so many leaves. What a VC is guaranteed counts what is bad of it in
-// its total alone.
+// vcOf is a VC in a cluster with this many leaves. Bad leaves of its guarantee count only in
+// its total.
 func vcOf(v *rest.VCStatus, leaves int32) virtualCluster {
 	out := virtualCluster{Dedicated: v.Guaranteed > 0, NumActiveJobs: v.Active, NumPendingJobs: v.Waiting, NumJobs: v.Active + v.Waiting,
 		NodeList: []string{}, Status: "RUNNING"}
@@ -67,13 +67,12 @@ func vcOf(v *rest.VCStatus, leaves int32) virtualCluster {
 	if leaves > 0 {
 		percent := func(n int32) float64 { return float64(n) * 100 / float64(leaves) }
 		out.Capacity, out.UsedCapacity = percent(v.Guaranteed), percent(v.Used+v.Opportunistic)
-		out.MaxCapacity = 100 // opportunistic jobs may use what others leave
+		out.MaxCapacity = 100 // opportunistic jobs may use all leaves that others leave free
 	}
 	return out
 }
 
-// vcs returns the VCs and the leaves of the cluster. Where they cannot be had, the request is
-// answered.
+// vcs returns the VCs and the leaves of the cluster. On an error it answers the request.
 func (h *Handler) vcs(w http.ResponseWriter, r *http.Request) ([]rest.VCStatus, int32, bool) {
 	all, err := h.app.VCs(r.Context(), principalOf(r))
 	if err == nil {
@@ -106,7 +105,7 @@ func (h *Handler) listVCs(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, out)
 }
 
-// oneVC finds a VC. Where it is not there, the request is answered.
+// oneVC finds a VC. If there is none it answers the request.
 func oneVC(w http.ResponseWriter, all []rest.VCStatus, name string) (*rest.VCStatus, bool) {
 	for i := range all {
 		if string(all[i].Name) == name {
@@ -127,14 +126,14 @@ func (h *Handler) getVC(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sku is what one leaf of a type carries.
+// sku is the resources of one leaf of a type.
 type sku struct {
 	CPU    int64 `json:"cpu"`
 	Memory int64 `json:"memory"`
 	GPU    int64 `json:"gpu"`
 }
 
-// skuTypes answers with those of a VC, or of all where none is named.
+// skuTypes answers with the SKUs of a VC, or of all VCs where none is named.
 func (h *Handler) skuTypes(w http.ResponseWriter, r *http.Request) {
 	all, _, ok := h.vcs(w, r)
 	if !ok {
@@ -160,7 +159,7 @@ func (h *Handler) skuTypes(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, out)
 }
 
-// storage is one that jobs may name.
+// storage is a storage that jobs may name.
 type storage struct {
 	Name       string `json:"name"`
 	Share      bool   `json:"share"`
@@ -170,7 +169,7 @@ type storage struct {
 
 func storageOf(s *rest.StorageStatus) storage { return storage{s.Name, !s.PerUser, s.Name, false} }
 
-// storages returns those of the VCs to which a principal may submit.
+// storages returns the storages of the VCs to which a principal may submit.
 func (h *Handler) storages(w http.ResponseWriter, r *http.Request) ([]rest.StorageStatus, bool) {
 	all, err := h.app.Storages(r.Context(), principalOf(r))
 	if err != nil {
@@ -222,7 +221,7 @@ func (h *Handler) getStorage(w http.ResponseWriter, r *http.Request) {
 	refuse(w, http.StatusNotFound, "NoStorageError", "Storage "+clip(r.PathValue("storage"))+" is not found.")
 }
 
-// nodes answers in the shape of Kubernetes' list of nodes, with what Comb knows of them.
+// nodes answers in the form of Kubernetes' list of nodes, as far as Comb knows them.
 func (h *Handler) nodes(w http.ResponseWriter, r *http.Request) {
 	all, err := h.app.Nodes(r.Context(), principalOf(r))
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// exitMessages say what is known of an end, by what saw it.
+// exitMessages say what is known of an end, by the part that saw it.
 type exitMessages struct {
 	Container *string `json:"container"`
 	Runtime   *string `json:"runtime"`
 	Launcher  *string `json:"launcher"`
 }
 
-// jobStatus is a job's own part of its details.
+// jobStatus is the status in a job's details.
 type jobStatus struct {
 	Username                   string        `json:"username"`
 	State                      string        `json:"state"`
@@ -52,14 +52,14 @@ type jobStatus struct {
 	JobPriority                *string       `json:"jobPriority"`
 }
 
-// hived is what a task says of its gang's cells.
+// hived is the part of a task about its gang's cells.
 type hived struct {
 	AffinityGroupName    string    `json:"affinityGroupName"`
-	LazyPreempted        *struct{} `json:"lazyPreempted"` // an object, by OpenPAI's description, or null
+	LazyPreempted        *struct{} `json:"lazyPreempted"` // an object, by OpenPAI's specification, or null
 	LazyPreemptionStatus *struct{} `json:"lazyPreemptionStatus"`
 }
 
-// container is where a task runs, or ran.
+// container is where a task runs or ran.
 type container struct {
 	ID              string           `json:"containerId"`
 	IP              *string          `json:"containerIp"`
@@ -73,7 +73,7 @@ type container struct {
 	Hived           *hived           `json:"hived"`
 }
 
-// task is a task of a job's details.
+// task is a task in a job's details.
 type task struct {
 	TaskIndex          int32  `json:"taskIndex"`
 	TaskUID            int64  `json:"taskUid"`
@@ -131,7 +131,7 @@ func detailOf(j *Job) *detail {
 	return d
 }
 
-// end says how a job ended, and by which of its tasks.
+// end fills in how a job ended, and through which of its tasks.
 func (s *jobStatus) end(j *Job) {
 	if s.AppExitSpec == nil {
 		return
@@ -153,7 +153,7 @@ func (s *jobStatus) end(j *Job) {
 	}
 }
 
-// attemptOf returns the attempt in which a task ran last; nil where that is not known.
+// attemptOf returns the attempt in which a task ran last; nil where that is unknown.
 func attemptOf(j *Job, t *rest.TaskStatus) *rest.AttemptStatus {
 	for i := range j.Attempts {
 		if a := &j.Attempts[i]; a.ID.Gang == t.Gang && a.ID.N == t.Attempt && t.Attempt > 0 {
@@ -202,8 +202,8 @@ func taskOf(j *Job, i int) *task {
 	return out
 }
 
-// portsOf gives each of a task's ports its label: the first of several has the label alone, the
-// others a number behind it.
+// portsOf labels a task's ports. The first port of a label has just the label, the others a
+// number after it.
 func portsOf(j *Job, t *rest.TaskStatus) map[string]int32 {
 	ports, left := map[string]int32{}, t.Ports
 	if j.Spec == nil {
@@ -237,8 +237,8 @@ func devicesOf(t *rest.TaskStatus) *string {
 	return &text
 }
 
-// job returns the job of a path; of an attempt that is not its last, nothing is known. Where there
-// is none, the request is answered.
+// job returns the job of a path. Only its last attempt is known. Where there is no such job
+// it answers the request.
 func (h *Handler) job(w http.ResponseWriter, r *http.Request) (*Job, bool) {
 	of, ok := refOf(w, r)
 	if !ok {
@@ -262,7 +262,7 @@ func (h *Handler) getJob(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// taskDetail is a task with the attempts that are known.
+// taskDetail is a task with its known attempts.
 type taskDetail struct {
 	TaskIndex          int32         `json:"taskIndex"`
 	TaskUID            string        `json:"taskUid"`
@@ -288,7 +288,7 @@ type taskAttempt struct {
 	container
 }
 
-// theTask returns a path's job and its task. Where there is none, the request is answered.
+// theTask returns a path's job and task. Where there is none it answers the request.
 func (h *Handler) theTask(w http.ResponseWriter, r *http.Request) (*Job, int, bool) {
 	j, ok := h.job(w, r)
 	if !ok {
@@ -358,14 +358,14 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 			all = append(all, e)
 		}
 	}
-	slices.Reverse(all) // the newest first
+	slices.Reverse(all) // newest first
 	answer(w, http.StatusOK, map[string]any{"totalCount": len(all), "data": all})
 }
 
-// warnings are the kinds of events that say that something is wrong.
+// warnings are the kinds of events that tell of a problem.
 var warnings = []string{"TaskRefused", "TaskUnknown", "Quarantined", "PolicyFailed"}
 
-// maxEvent bounds the words of an event: some have those of a program.
+// maxEvent bounds the text of an event, in bytes: some contain a program's output.
 const maxEvent = 1 << 10
 
 func eventOf(of Ref, r *rest.Event) event {
@@ -381,7 +381,7 @@ func eventOf(of Ref, r *rest.Event) event {
 	return e
 }
 
-// ssh answers as OpenPAI does for a job without keys.
+// ssh answers as OpenPAI does for a job without SSH keys.
 func (h *Handler) ssh(w http.ResponseWriter, r *http.Request) {
 	if _, ok := h.job(w, r); ok {
 		refuse(w, http.StatusNotFound, "NoJobSshInfoError", "Comb keeps no keys of jobs: use comb job exec.")

@@ -21,7 +21,7 @@ type exitSpec struct {
 	Solution []string `json:"solution"`
 }
 
-// jobClass is what the end of a job means; nil of one that has not ended.
+// jobClass is the class of a job's end; nil where it has not ended.
 func jobClass(j *rest.JobStatus) *rest.ExitClass {
 	if j.Phase == model.Succeeded {
 		return success()
@@ -29,7 +29,7 @@ func jobClass(j *rest.JobStatus) *rest.ExitClass {
 	return j.ExitClass
 }
 
-// taskClass is what the end of a task means; nil of one that has not ended.
+// taskClass is the class of a task's end; nil where it has not ended.
 func taskClass(t *rest.TaskStatus) *rest.ExitClass {
 	if t.State == model.TaskSucceeded {
 		return success()
@@ -41,7 +41,7 @@ func success() *rest.ExitClass {
 	return rest.ClassOf(&model.Exit{}, model.EndSucceeded)
 }
 
-// codeOf is the code of a class; nil of none.
+// codeOf is the code of a class; nil for nil.
 func codeOf(c *rest.ExitClass) *int32 {
 	if c == nil {
 		return nil
@@ -49,7 +49,7 @@ func codeOf(c *rest.ExitClass) *int32 {
 	return &c.Code
 }
 
-// specOf says an exit class in OpenPAI's words; nil of none. message is what is known beyond it.
+// specOf is an exit class in OpenPAI's form; nil for nil. message is what else is known.
 func specOf(c *rest.ExitClass, message string) *exitSpec {
 	if c == nil {
 		return nil
@@ -74,14 +74,14 @@ func specOf(c *rest.ExitClass, message string) *exitSpec {
 	return &s
 }
 
-// Codes of ends that OpenPAI tells apart by their stage or their kind.
+// Codes of ends that OpenPAI distinguishes by stage or kind.
 const (
 	codeStopped    = -210
 	codeCompletion = -220
 	codeRefused    = -1201
 )
 
-// sides are the issuer of an end, its causer and its kind, in OpenPAI's words.
+// sides are the issuer, the causer and the kind of an end, in OpenPAI's words.
 var sides = map[exit.Class]exitSpec{
 	"":             {Issuer: "USER_CONTAINER", Causer: "USER_CONTAINER", Type: "USER_SUCCESS"},
 	exit.User:      {Issuer: "USER_CONTAINER", Causer: "USER_CONTAINER", Type: "USER_FAILURE"},
@@ -92,7 +92,7 @@ var sides = map[exit.Class]exitSpec{
 	exit.Conflict:  {Issuer: "PAI_RUNTIME", Causer: "RESOURCE_ALLOCATION_TIMEOUT", Type: "RESOURCE_ALLOCATION_TIMEOUT"},
 }
 
-// reactions are OpenPAI's words for what follows an end, and for how another run would go.
+// reactions are OpenPAI's words for what follows an end, and for how another run would end.
 var reactions = map[exit.Retry][2]string{
 	exit.Never:   {"NEVER_RETRY", "PERMANENT"},
 	exit.Counted: {"RETRY_TO_MAX", "UNKNOWN"},

@@ -10,10 +10,10 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Inspect starts each path of HiveD's own API, which tells what the scheduler holds.
+// Inspect is the prefix of HiveD's own API, which tells what the scheduler holds.
 const Inspect = "/v1/inspect"
 
-// cellStatus is a cell of HiveD's. A cell that is bound names its counterpart.
+// cellStatus is a cell in HiveD's form. A bound cell names its counterpart.
 type cellStatus struct {
 	CellType     cell.TypeName `json:"cellType"`
 	IsNodeLevel  bool          `json:"isNodeLevel,omitempty"`
@@ -27,7 +27,7 @@ type cellStatus struct {
 	PhysicalCell *cellStatus   `json:"physicalCell,omitempty"`
 }
 
-// alone is a cell without what is inside of it.
+// alone is a cell without its children.
 func (c *cellStatus) alone(address string) *cellStatus {
 	return &cellStatus{CellType: c.CellType, IsNodeLevel: c.IsNodeLevel, CellAddress: address, CellState: c.CellState, Health: c.Health, CellPriority: c.CellPriority}
 }
@@ -38,8 +38,8 @@ type clusterStatus struct {
 	VirtualClusters map[cell.VCName][]*cellStatus `json:"virtualClusters"`
 }
 
-// walk turns a cell into HiveD's. above is of the cell around it; the topmost cell that is bound is
-// the VC's.
+// walk converts a cell to HiveD's form. above is its parent. The topmost bound cell is the
+// preassigned cell of the VC.
 func (s *clusterStatus) walk(c, above *rest.CellStatus) *cellStatus {
 	out := &cellStatus{CellType: c.Type, IsNodeLevel: c.Node != "" && above.Node == "", CellAddress: c.Address, CellState: c.State, Health: "Healthy",
 		CellPriority: c.Priority, VC: c.VC}
@@ -58,7 +58,7 @@ func (s *clusterStatus) walk(c, above *rest.CellStatus) *cellStatus {
 	return out
 }
 
-// cells answers with all of them, or with nil where it has answered already.
+// cells returns all cells, or nil after it has answered the request.
 func (h *Handler) cells(w http.ResponseWriter, r *http.Request) *clusterStatus {
 	all, err := h.app.Cells(r.Context(), principalOf(r))
 	if err != nil {
@@ -99,7 +99,7 @@ func (h *Handler) physicalCluster(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// virtualClusters answers with all, or with the one that the path names.
+// virtualClusters answers with all virtual clusters, or with the one that the path names.
 func (h *Handler) virtualClusters(w http.ResponseWriter, r *http.Request) {
 	s := h.cells(w, r)
 	if s == nil {
@@ -118,7 +118,7 @@ func (h *Handler) virtualClusters(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, one)
 }
 
-// affinityGroup is a gang that has cells, or is promised some.
+// affinityGroup is a gang that holds cells, or has reserved some.
 type affinityGroup struct {
 	Metadata struct {
 		Name string `json:"name"`
@@ -135,7 +135,7 @@ type groupStatus struct {
 	Lazy              bool                      `json:"lazyPreempted,omitempty"`
 }
 
-// groupsOf returns the gangs of a job that hold cells or are promised some.
+// groupsOf returns the gangs of a job that hold cells or have reserved some.
 func groupsOf(j *rest.Job) (all []*affinityGroup) {
 	for i := range j.Attempts {
 		a := &j.Attempts[i]
@@ -160,12 +160,12 @@ func groupsOf(j *rest.Job) (all []*affinityGroup) {
 	return all
 }
 
-// groupName is what HiveD calls a gang.
+// groupName is HiveD's name of a gang.
 func groupName(j *rest.Job, gang int32) string {
 	return fmt.Sprintf("%s~%s/%d", j.User, j.Name, gang)
 }
 
-// containerID names a task's last run.
+// containerID names the last run of a task.
 func containerID(j *rest.Job, task int) string {
 	return strconv.FormatInt(int64(j.ID), 10) + "-" + strconv.Itoa(task) + "-" + strconv.Itoa(int(j.Tasks[task].Attempt))
 }

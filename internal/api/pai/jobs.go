@@ -16,14 +16,14 @@ const (
 	invalidJob = "InvalidProtocolError"
 )
 
-// retries says for whose sake a job was tried again.
+// retries counts a job's retries by cause.
 type retries struct {
 	User     int32 `json:"user"`
 	Platform int32 `json:"platform"`
 	Resource int32 `json:"resource"`
 }
 
-// summary is a job of a list.
+// summary is a job in a list.
 type summary struct {
 	Name                string   `json:"name"`
 	Username            string   `json:"username"`
@@ -62,7 +62,7 @@ func summaryOf(j *rest.Job) *summary {
 	return s
 }
 
-// executionOf is STOP of a job that a user asked to stop.
+// executionOf is STOP for a job that a user asked to stop, else START.
 func executionOf(j *rest.Job) string {
 	if j.Stopping || j.Phase == "Stopped" {
 		return "STOP"
@@ -92,7 +92,7 @@ func (h *Handler) submit(w http.ResponseWriter, r *http.Request) {
 	done(w, http.StatusAccepted, "Update job %s for user %s successfully.", name, principalOf(r).User)
 }
 
-// refOf returns the job that a path names. Where it names none, the request is answered.
+// refOf returns the job that a path names. Where it names none it answers the request.
 func refOf(w http.ResponseWriter, r *http.Request) (Ref, bool) {
 	text := r.PathValue("job")
 	user, name, both := strings.Cut(text, "~")
@@ -154,7 +154,7 @@ func (h *Handler) executionType(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tag gives a job the tag of a request's body, or takes it off.
+// tag adds the tag of a request's body to a job, or removes it.
 func tag(h *Handler, on bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		of, ok := refOf(w, r)

@@ -21,24 +21,24 @@ import (
 const (
 	defaultJobs = 5000
 	maxJobs     = 50_000
-	mostSeen    = 200_000 // jobs that one list looks at, the newest
-	longList    = 1000    // jobs; a longer one keeps its turn until it is sent
-	mostLists   = 8       // that have a turn at a time: each holds what it may answer with
-	userLists   = 2       // and of one user
-	lineLists   = 64      // that wait for one, of one user
-	allLists    = 1024    // and of all
+	mostSeen    = 200_000 // the newest jobs, at most this many, that one list looks at
+	longList    = 1000    // jobs; a longer list keeps its turn until it is sent
+	mostLists   = 8       // lists that are made at a time; each holds its answer in memory
+	userLists   = 2       // lists of one user that are made at a time
+	lineLists   = 64      // lists of one user that wait,
+	allLists    = 1024    // and of all users
 	listWait    = 2 * time.Second
 )
 
-// listQuery is what a list asks for.
+// listQuery is the query of a list.
 type listQuery struct {
 	ask           rest.JobQuery
 	states        []string
 	priorities    []string
 	keyword       string
-	with, without []string // tags: one of these, and none of those
+	with, without []string // tags: any of these, and none of those
 	offset, limit int
-	order         func(a, b *summary) int // nil: newest first
+	order         func(a, b *summary) int // nil is newest first
 	count         bool
 }
 
@@ -61,7 +61,7 @@ func orZero(ms *int64) int64 {
 	return *ms
 }
 
-// parts are the values of a list with commas.
+// parts are the values of a list separated by commas.
 func parts(text string) []string {
 	return slices.DeleteFunc(strings.Split(text, ","), func(s string) bool { return s == "" })
 }
@@ -124,7 +124,7 @@ func number(v url.Values, key string, or int) (int, error) {
 	return n, nil
 }
 
-// wants reports whether a job is asked for, beyond what the app looks at.
+// wants reports whether a job matches those parts of the query that the app does not check.
 func (q *listQuery) wants(s *summary) bool {
 	among := func(tags []string) bool {
 		return slices.ContainsFunc(tags, func(t string) bool { return slices.Contains(s.Tags, t) })
@@ -174,7 +174,7 @@ func (h *Handler) listJobs(w http.ResponseWriter, r *http.Request) {
 		return seen < mostSeen && (q.order != nil || q.count || total < end)
 	})
 	var p *rest.Problem
-	if err != nil && !(errors.As(err, &p) && p.Code == rest.CodeNotFound) { // a VC that is not there has no jobs
+	if err != nil && !(errors.As(err, &p) && p.Code == rest.CodeNotFound) { // a VC that does not exist has no jobs
 		fail(w, err, codes{})
 		return
 	}

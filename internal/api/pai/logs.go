@@ -10,32 +10,32 @@ import (
 	"time"
 )
 
-// A client follows the address of a log without its token, as a page that is opened in a browser.
-// So the address has a ticket: for that one log, for a short time, and only as long as the token is
-// valid for which it was made.
+// A client opens the address of a log without its token, like a page in a browser. So the
+// address contains a ticket. A ticket is for that log only, for a short time, and valid only
+// while the token is for which it was made.
 const (
 	ticketPath  = "/logs/"
 	ticketLife  = 10 * time.Minute
 	mostTickets = 10_000 // of all users
-	userTickets = 2_000  // of one
+	userTickets = 2_000  // of one user
 )
 
-// streams are a task's logs, by their names in OpenPAI.
+// streams are a task's logs, by OpenPAI's names.
 var streams = []string{"stdout", "stderr"}
 
 type ticket struct {
-	token string // the token's text: its right is asked for again
+	token string // text of the token, whose right is checked again
 	log   LogRef
 	until time.Time
 }
 
-// tickets are kept in memory alone; the zero value is ready. Each user has places of its own. One
-// that asks for many addresses ends its own oldest ones; where all places are taken, those of the
-// user that has most end.
+// tickets are kept in memory; the zero value is ready. A user that asks for too many
+// addresses loses its own oldest tickets. Where tickets of all users are too many, the user
+// that has most loses its oldest.
 type tickets struct {
 	mu  sync.Mutex
 	all map[string]ticket
-	of  map[string][]string // by user, the oldest first: they end in this order
+	of  map[string][]string // by user, oldest first: they end in this order
 }
 
 // give makes a ticket for a user.
@@ -57,7 +57,7 @@ func (t *tickets) give(user string, one ticket) string {
 	return name
 }
 
-// end forgets a user's oldest ticket. The mutex is held.
+// end drops a user's oldest ticket. The mutex is held.
 func (t *tickets) end(user string) {
 	delete(t.all, t.of[user][0])
 	if t.of[user] = t.of[user][1:]; len(t.of[user]) == 0 {
@@ -65,8 +65,8 @@ func (t *tickets) end(user string) {
 	}
 }
 
-// room forgets what is over; where nothing is, the oldest one of the user that has most. The mutex
-// is held.
+// room drops expired tickets; where there is none, the oldest one of the user that has most.
+// The mutex is held.
 func (t *tickets) room(now time.Time) {
 	most := ""
 	for user := range t.of {
@@ -89,8 +89,8 @@ func (t *tickets) find(name string) (ticket, bool) {
 	return one, ok && time.Now().Before(one.until)
 }
 
-// logRef returns the log that a path names. Where there is none, or the asker may not read it, the
-// request is answered.
+// logRef returns the log that a path names. Where there is none, or the asker may not read
+// it, it answers the request.
 func (h *Handler) logRef(w http.ResponseWriter, r *http.Request) (*LogRef, bool) {
 	j, i, ok := h.theTask(w, r)
 	if !ok {
@@ -111,7 +111,7 @@ func (h *Handler) logRef(w http.ResponseWriter, r *http.Request) (*LogRef, bool)
 		Tail: query.Get("tailMode") == "true" || query.Get("tail-mode") == "true"}, true
 }
 
-// logPath is where a task's logs are listed.
+// logPath is the path at which a task's logs are listed.
 func logPath(j *Job, role string, index, attempt int32) string {
 	return fmt.Sprintf("%s/jobs/%s~%s/attempts/%d/taskRoles/%s/taskIndex/%d/attempts/%d/logs", Prefix, j.User, j.Name, j.Retry, role, index, attempt)
 }
@@ -127,7 +127,7 @@ func (h *Handler) taskLogs(w http.ResponseWriter, r *http.Request) {
 	}
 	all := []location{}
 	scheme := "http"
-	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") { // the address goes back to the client alone: nothing is believed of it
+	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") { // only the client itself gets the address
 		scheme = "https"
 	}
 	for _, s := range streams {
@@ -138,7 +138,7 @@ func (h *Handler) taskLogs(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"locations": all})
 }
 
-// taskLog answers with a log itself.
+// taskLog answers with a log.
 func (h *Handler) taskLog(w http.ResponseWriter, r *http.Request) {
 	ref, ok := h.logRef(w, r)
 	if !ok {

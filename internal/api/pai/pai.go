@@ -1,6 +1,6 @@
-// Package pai speaks OpenPAI's REST API, version 2, for OpenPAI's own clients. It is a thin layer
-// over App and the directory of people: it must not decide what is allowed, and keeps no state but
-// tickets for logs.
+// Package pai implements OpenPAI's REST API, version 2, for OpenPAI's own clients. It is a
+// thin layer over App and the directory of people. It must not decide what is allowed, and
+// its only state is tickets for logs.
 package pai
 
 import (
@@ -18,35 +18,37 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Root starts each path of OpenPAI's rest server, Prefix each of its API.
+// Root is the prefix of each path of OpenPAI's rest server, Prefix that of its API.
 const (
 	Root   = "/rest-server"
 	Prefix = Root + "/api/v2"
 )
 
-// App is what a server does for a principal. It asks for the right to it first. Its errors are
-// problems of package rest: of what the principal may not see, the same as of what is not there.
+// App is what a server does for a principal. It checks the right first. Its errors are
+// problems of package rest. What the principal may not see gives the same error as what does
+// not exist.
 type App interface {
 	// Rights returns the present table of rights, and the virtual clusters.
 	Rights(context.Context) (*access.Rights, []cell.VCName, error)
 	// May refuses what a principal has no right to do in the cluster.
 	May(ctx context.Context, p *access.Principal, verb access.Verb) error
 	Submit(ctx context.Context, p *access.Principal, file []byte) (model.JobName, error)
-	// Jobs gives jobs, newest first, until each answers false.
+	// Jobs calls each with jobs, newest first, until it returns false.
 	Jobs(ctx context.Context, p *access.Principal, q *rest.JobQuery, each func(*rest.Job) bool) error
 	Job(ctx context.Context, p *access.Principal, of Ref) (*Job, error)
 	// History returns the attempts of a job's gangs, the oldest first.
 	History(ctx context.Context, p *access.Principal, of Ref) ([]rest.PastAttempt, error)
 	JobConfig(ctx context.Context, p *access.Principal, of Ref) ([]byte, error)
 	Stop(ctx context.Context, p *access.Principal, of Ref) error
-	// Start lets a held job start. Of another that has not ended it changes nothing, and says so.
+	// Start releases a held job. It leaves another job that has not ended as it is, and
+	// returns false.
 	Start(ctx context.Context, p *access.Principal, of Ref) (changed bool, err error)
-	// Tag gives a job a tag, or takes it off.
+	// Tag adds a tag to a job, or removes it.
 	Tag(ctx context.Context, p *access.Principal, of Ref, tag string, on bool) error
 	Events(ctx context.Context, p *access.Principal, of Ref) ([]rest.Event, error)
 	// MayRead refuses a principal that may not read a job's file, logs and events.
 	MayRead(ctx context.Context, p *access.Principal, of Ref) error
-	// Log answers a request with what a task printed.
+	// Log answers a request with the output of a task.
 	Log(w http.ResponseWriter, r *http.Request, p *access.Principal, of *LogRef) error
 	VCs(context.Context, *access.Principal) ([]rest.VCStatus, error)
 	Cells(context.Context, *access.Principal) ([]rest.CellStatus, error)
@@ -54,19 +56,19 @@ type App interface {
 	Storages(context.Context, *access.Principal) ([]rest.StorageStatus, error)
 }
 
-// Ref names a user's job.
+// Ref names a job by user and name.
 type Ref struct{ User, Name string }
 
 // String is the job's name in OpenPAI: USER~NAME.
 func (r Ref) String() string { return r.User + "~" + r.Name }
 
-// Job is a job and what was submitted.
+// Job is a job with its specification.
 type Job struct {
 	rest.Job
-	Spec *model.Job // nil where it is not kept
+	Spec *model.Job // nil where it is no longer kept
 }
 
-// LogRef names what a task of a job printed in one attempt.
+// LogRef names the output of a task in one attempt.
 type LogRef struct {
 	Ref
 	Role    string
@@ -76,13 +78,13 @@ type LogRef struct {
 	Tail    bool   // only the last lines
 }
 
-// Handler answers OpenPAI's clients.
+// Handler answers requests of OpenPAI's clients.
 type Handler struct {
 	app     App
 	people  *people.Directory
 	mux     *http.ServeMux
 	tickets tickets
-	lists   limiter.Limiter // what they hold in memory
+	lists   limiter.Limiter // bounds the memory of lists that are made
 }
 
 // New makes a handler. version is the program's.
@@ -95,12 +97,12 @@ func New(app App, dir *people.Directory, version string) *Handler {
 	return h
 }
 
-// Speaks reports whether a path is of OpenPAI's or of HiveD's.
+// Speaks reports whether a path belongs to OpenPAI's or HiveD's API.
 func Speaks(path string) bool {
 	return strings.HasPrefix(path+"/", Root+"/") || strings.HasPrefix(path+"/", Inspect+"/")
 }
 
-// principalKey carries the principal in a request's context.
+// principalKey is the key of the principal in a request's context.
 type principalKey struct{}
 
 func principalOf(r *http.Request) *access.Principal {
@@ -108,8 +110,7 @@ func principalOf(r *http.Request) *access.Principal {
 	return p
 }
 
-// Principal returns the principal of a request's token; nil where it has none, or one that is not
-// valid.
+// Principal returns the principal of a request's token; nil where it has no valid token.
 func (h *Handler) Principal(r *http.Request) *access.Principal {
 	token := tokenOf(r)
 	if token == "" {
@@ -130,12 +131,12 @@ func tokenOf(r *http.Request) string {
 
 const maxToken = 512 // bytes
 
-// Serve answers a request of a principal, nil is none. Its host, origin and the size of its body
-// were checked.
+// Serve answers a request of a principal; nil is none. Its host, origin and body size must
+// have been checked.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, p *access.Principal) {
 	at := r.URL.Path
 	if len(at) > len(Root) {
-		at = strings.TrimSuffix(at, "/") // OpenPAI's clients send some paths with one more
+		at = strings.TrimSuffix(at, "/") // OpenPAI's clients add a slash to some paths
 	}
 	if p == nil && !Open(r) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="comb"`)
@@ -164,22 +165,22 @@ func Open(r *http.Request) bool {
 		r.Method == http.MethodPost && at == "/authn/basic/login")
 }
 
-// Refuse answers a request with a problem that was found before it came here.
+// Refuse answers a request with a problem that was found before routing.
 func Refuse(w http.ResponseWriter, p *rest.Problem) { fail(w, p, codes{}) }
 
 func noRoute(w http.ResponseWriter) {
 	refuse(w, http.StatusNotFound, "NoApiError", "There is no such API here; docs/from-openpai.md lists what there is.")
 }
 
-// notHere answers for what OpenPAI has and Comb does not.
+// notHere answers for features of OpenPAI that Comb lacks.
 func notHere(why string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusNotImplemented, "NotImplementedError", why)
 	}
 }
 
-// allowed answers whether a principal may do something in the cluster. Where not, the request is
-// answered.
+// allowed reports whether a principal may do something in the cluster. If not it answers the
+// request.
 func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, verb access.Verb) bool {
 	err := h.app.May(r.Context(), principalOf(r), verb)
 	if err != nil {
@@ -188,11 +189,11 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, verb access.Ve
 	return err == nil
 }
 
-// codes are OpenPAI's for what can be wrong with a request.
+// codes are OpenPAI's codes for what can be wrong with a request.
 type codes struct {
-	missing  string // what it names is not there
+	missing  string // what the request names does not exist
 	conflict string
-	invalid  string // always with status 400
+	invalid  string // always sent with status 400
 }
 
 // fail answers with an error of the app or of the directory.

@@ -7,14 +7,14 @@ import (
 	"github.com/combsched/comb/internal/core/access"
 )
 
-// Need is what a route asks for: a verb of the table of rights, about the cluster or about the job
-// that its path names.
+// Need is the right that a route requires: a verb of the table of rights, about the cluster
+// or about the job that its path names.
 type Need struct {
 	Verb     access.Verb
-	Job      bool // the app asks, once it knows the job
-	InPerson bool // a token that was made for a program may not, whatever its user may
+	Job      bool // the app checks it, once it knows the job
+	InPerson bool // not for tokens that were made for programs, whatever their user may do
 	Open     bool // needs no token
-	Own      bool // about the asker's own account it is OwnAccount
+	Own      bool // about the asker's own account the verb is OwnAccount
 }
 
 // route is a row of the table of routes.
@@ -25,7 +25,7 @@ type route struct {
 
 const ofTask = "/taskRoles/{role}/taskIndex/{index}"
 
-// routes are OpenPAI's and HiveD's, each with the right that it needs.
+// routes are the routes of OpenPAI and HiveD, with the right that each requires.
 func (h *Handler) routes(version string) map[string]route {
 	about := func(verb access.Verb, do http.HandlerFunc) route { return route{Need{Verb: verb}, do} }
 	job := func(verb access.Verb, do http.HandlerFunc) route { return route{Need{Verb: verb, Job: true}, do} }
@@ -37,7 +37,7 @@ func (h *Handler) routes(version string) map[string]route {
 	for pattern, r := range map[string]route{
 		"GET /info":                            open(info(version)),
 		"POST /authn/basic/login":              open(h.login),
-		"GET " + ticketPath + "{ticket}":       open(h.ticketLog), // by the rights of the asker for which it was made
+		"GET " + ticketPath + "{ticket}":       open(h.ticketLog), // by the rights of the ticket's user
 		"DELETE /authn/basic/logout":           person(h.logout),
 		"GET /tokens":                          about(access.OwnAccount, h.listTokens),
 		"POST /tokens/application":             person(h.createToken),
@@ -64,7 +64,7 @@ func (h *Handler) routes(version string) map[string]route {
 		"GET /cluster/sku-types":               about(access.SeeCluster, h.skuTypes),
 		"GET /storages":                        about(access.SeeCluster, h.listStorages),
 		"GET /storages/{storage}":              about(access.SeeCluster, h.getStorage),
-		"GET /kubernetes/nodes":                about(access.SeeFile, h.nodes), // OpenPAI tells administrators alone
+		"GET /kubernetes/nodes":                about(access.SeeFile, h.nodes), // in OpenPAI only for administrators
 		"GET /kubernetes/pods": about(access.OwnAccount, notHere("Comb runs no pods here: there "+
 			"is no list of them")),
 		"GET /alerts": about(access.SeeCluster, alerts(h)),
@@ -112,7 +112,7 @@ func inspected(h *Handler) map[string]route {
 	return all
 }
 
-// Needs are the rights that the routes need, by method and path.
+// Needs are the required rights of all routes, by method and path.
 func Needs() map[string]Need {
 	all := map[string]Need{}
 	for pattern, r := range (&Handler{}).routes("") {
@@ -121,8 +121,8 @@ func Needs() map[string]Need {
 	return all
 }
 
-// guarded asks for what a route needs before it is called. Routes about a job go on: the app asks
-// once it knows the job.
+// guarded checks the right of a route before it is called. For a route about a job the app
+// checks it, once it knows the job.
 func guarded(h *Handler, r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		switch n := r.need; {

@@ -17,7 +17,7 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 )
 
-// login takes a form, as OpenPAI's clients send it, or the same as JSON.
+// login accepts a form, as OpenPAI's clients send it, or the same as JSON.
 func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 	form, ok := loginForm(w, r)
 	if !ok {
@@ -50,7 +50,7 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"token": token, "user": u.Name, "admin": u.Admin, "hasGitHubPAT": false})
 }
 
-// signInFault answers where a password was not taken.
+// signInFault answers where a password was not accepted.
 func signInFault(w http.ResponseWriter, err error) {
 	if errors.Is(err, people.ErrSignIn) {
 		refuse(w, http.StatusBadRequest, "IncorrectPasswordError", err.Error())
@@ -59,7 +59,7 @@ func signInFault(w http.ResponseWriter, err error) {
 	fail(w, err, codes{missing: noToken})
 }
 
-// loginForm reads the fields of a sign-in. Where it cannot, the request is answered.
+// loginForm reads the fields of a sign-in. On an error it answers the request.
 func loginForm(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	if media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); strings.EqualFold(strings.TrimSpace(media), "application/json") {
 		var in struct {
@@ -77,8 +77,8 @@ func loginForm(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	return r.PostForm, true
 }
 
-// lifeOf is how long a session is asked to last: what is longer than allowed is cut, and so is what
-// is shorter.
+// lifeOf reads how long a session should last. Too long and too short values become the
+// nearest allowed one.
 func lifeOf(text string) (life time.Duration, wrong string) {
 	if text == "" {
 		return people.DefaultSession, ""
@@ -102,8 +102,8 @@ func (h *Handler) logout(w http.ResponseWriter, r *http.Request) {
 
 const noToken = "NoTokenError"
 
-// own answers whether a principal has an account of its own, and may use it. Where not, the request
-// is answered.
+// own reports whether a principal has an account of its own and may use it. If not it answers
+// the request.
 func (h *Handler) own(w http.ResponseWriter, r *http.Request) bool {
 	if !h.allowed(w, r, access.OwnAccount) {
 		return false
@@ -116,8 +116,9 @@ func (h *Handler) own(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// inPerson answers whether a principal has signed in itself: a token that was made for a program
-// may not make others, end others or change a password. Where not, the request is answered.
+// inPerson reports whether a principal has signed in itself. A token that was made for a
+// program must not make tokens, end other tokens or change a password. If not it answers the
+// request.
 func (h *Handler) inPerson(w http.ResponseWriter, r *http.Request) bool {
 	if !h.own(w, r) {
 		return false
@@ -130,7 +131,7 @@ func (h *Handler) inPerson(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// listTokens answers with the ids of a user's tokens: the texts are not kept.
+// listTokens answers with the ids of a user's tokens, since their texts are not kept.
 func (h *Handler) listTokens(w http.ResponseWriter, r *http.Request) {
 	if !h.own(w, r) {
 		return
@@ -153,7 +154,7 @@ func (h *Handler) createToken(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"token": token, "application": true})
 }
 
-// revokeToken takes a token's id, or its text.
+// revokeToken takes a token's id or its text.
 func (h *Handler) revokeToken(w http.ResponseWriter, r *http.Request) {
 	if !h.own(w, r) {
 		return

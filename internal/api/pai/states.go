@@ -5,7 +5,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// States of a job and of a task, and FrameworkController's own beside them.
+// States of jobs and tasks, and the states of FrameworkController that go with them.
 const (
 	waiting   = "WAITING"
 	running   = "RUNNING"
@@ -76,7 +76,7 @@ func taskState(s model.TaskState) (state, attempt string) {
 	return waiting, pending
 }
 
-// phasesOf returns the phases in which a job of a state may be.
+// phasesOf returns the phases that a job in a state can have.
 func phasesOf(state string) []model.Phase {
 	switch state {
 	case succeeded:

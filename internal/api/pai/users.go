@@ -18,7 +18,7 @@ var aboutUser = codes{missing: noUser, conflict: "ConflictUserError"}
 type user struct {
 	Username       string          `json:"username"`
 	Admin          bool            `json:"admin"`
-	VirtualCluster []string        `json:"virtualCluster"` // to which it may submit
+	VirtualCluster []string        `json:"virtualCluster"` // VCs to which it may submit
 	StorageConfig  []string        `json:"storageConfig"`
 	Grouplist      []string        `json:"grouplist"`
 	Email          string          `json:"email"`
@@ -36,7 +36,7 @@ func membershipsOf(t *access.Rights, vcs []cell.VCName, p *access.Principal) []s
 	return mine
 }
 
-// userOf is an account; storages are all that jobs may name.
+// userOf is an account; its storages are all that jobs may name.
 func (h *Handler) userOf(r *http.Request, u *access.User) (*user, error) {
 	table, vcs, err := h.app.Rights(r.Context())
 	if err != nil {
@@ -65,8 +65,8 @@ func object(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// maySee answers whether a principal may see an account: its own, or each as an administrator.
-// Where not, the request is answered, whether there is such a user or not.
+// maySee reports whether a principal may see an account: its own, or any as an administrator.
+// If not it answers the request, the same way whether the user exists or not.
 func (h *Handler) maySee(w http.ResponseWriter, r *http.Request, name string) bool {
 	if p := principalOf(r); p.Known && p.User == name {
 		return h.allowed(w, r, access.OwnAccount)
@@ -108,7 +108,7 @@ func (h *Handler) getUser(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, one)
 }
 
-// userFields are what can be said of an account.
+// userFields are the fields of an account that can be set.
 type userFields struct {
 	Username       string          `json:"username"`
 	Password       *string         `json:"password"`
@@ -156,7 +156,7 @@ func (h *Handler) createUser(w http.ResponseWriter, r *http.Request) {
 	done(w, http.StatusCreated, "User is created successfully")
 }
 
-// updateUser changes what is named, with patch and without: what is left out stays.
+// updateUser changes the given fields, with and without patch. The others stay.
 func (h *Handler) updateUser(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Data userFields `json:"data"`
@@ -171,16 +171,16 @@ func (h *Handler) updateUser(w http.ResponseWriter, r *http.Request) {
 	give(h, w, r, d.Username, d)
 }
 
-// givingOf says how virtual clusters are given, by a request.
+// givingOf returns the giving for a request.
 func givingOf(h *Handler, r *http.Request) (*giving, error) {
 	table, vcs, err := h.app.Rights(r.Context())
 	return &giving{h.people, principalOf(r).User, table, vcs}, err
 }
 
-// aboutGiven are the codes for a user and the virtual clusters that it is given.
+// aboutGiven are the codes for errors about a user and its virtual clusters.
 var aboutGiven = codes{missing: noUser, conflict: "ConflictUserError", invalid: noVC}
 
-// give changes an account, its groups too, and answers.
+// give changes an account and its groups, and answers.
 func give(h *Handler, w http.ResponseWriter, r *http.Request, name string, f *userFields) {
 	_, err := h.people.User(name) // before groups are made for it
 	var g *giving
@@ -221,7 +221,7 @@ func (h *Handler) updateMe(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if d.NewPassword != nil {
-		// The old password is asked for as if to sign in, so guesses are bounded alike.
+		// The old password counts as a sign-in, so guesses are bounded the same way.
 		if err := h.people.Confirm(r.Context(), me, d.OldPassword); err != nil {
 			signInFault(w, err)
 			return
@@ -250,8 +250,8 @@ func (h *Handler) removeFromGroup(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// regroup puts a path's user into the group of the body, or takes it out. That one group alone: a
-// list of all that was read before would bring back what another administrator has taken away
+// regroup adds a path's user to the group of the body, or removes it. It changes only that
+// group: to write all groups of the user would undo what another administrator changed
 // meanwhile.
 func (h *Handler) regroup(w http.ResponseWriter, r *http.Request, to func(group string, user []string) error) {
 	var in struct {
@@ -290,7 +290,7 @@ func (h *Handler) setGroups(w http.ResponseWriter, r *http.Request) {
 	give(h, w, r, r.PathValue("user"), &userFields{Grouplist: &groups})
 }
 
-// setVCs is OpenPAI's older way to give a user virtual clusters.
+// setVCs is OpenPAI's older way to give virtual clusters to a user.
 func setVCs(h *Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in struct {
@@ -336,7 +336,7 @@ func (h *Handler) getGroup(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// groupThere is the group that a path names. Where it is not there, the request is answered.
+// groupThere is the group that a path names. Where there is none it answers the request.
 func groupThere(h *Handler, w http.ResponseWriter, r *http.Request) (one access.Group, ok bool) {
 	g, err := givingOf(h, r)
 	if err == nil {
@@ -366,7 +366,7 @@ func (h *Handler) groupUsers(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, out)
 }
 
-// groupFields are what can be said of a group.
+// groupFields are the fields of a group that can be set.
 type groupFields struct {
 	Groupname    string          `json:"groupname"`
 	Description  *string         `json:"description"`
@@ -393,7 +393,7 @@ func (h *Handler) createGroup(w http.ResponseWriter, r *http.Request) {
 	done(w, http.StatusCreated, "group is created successfully")
 }
 
-// updateGroup takes the fields as data, as OpenPAI's description has it, or bare, as its client
+// updateGroup takes the fields inside data, as OpenPAI specifies, or bare, as its client
 // sends them.
 func (h *Handler) updateGroup(w http.ResponseWriter, r *http.Request) {
 	var in struct {

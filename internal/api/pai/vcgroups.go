@@ -15,9 +15,9 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// giving says how virtual clusters are given to users. In OpenPAI each virtual cluster has a group
-// of its name, which is there as soon as the virtual cluster is, and each user is in that of
-// virtual cluster default. Here such a group is made when a user is put into it.
+// giving gives virtual clusters to users by groups. In OpenPAI each virtual cluster has a
+// group of its name as soon as it exists, and each user is in that of virtual cluster
+// default. Here such a group is created when the first user is put into it.
 type giving struct {
 	people *people.Directory
 	asker  string
@@ -25,42 +25,42 @@ type giving struct {
 	vcs    []cell.VCName
 }
 
-// The virtual cluster that is each user's in OpenPAI, and its group of administrators.
+// The virtual cluster that every user has in OpenPAI, and its group of administrators.
 const (
 	defaultVC  = "default"
 	adminGroup = "admingroup"
 )
 
-// by reports whether there is a virtual cluster of a group's name that this group gives.
+// by reports whether a group gives access to the virtual cluster of its own name.
 func (g *giving) by(group string) bool {
 	return access.ValidName(group) && group != access.Everyone && slices.Contains(g.vcs, cell.VCName(group)) &&
 		g.table.RoleOf(group, cell.VCName(group)) >= access.Member
 }
 
-// groupOfVC is the group that OpenPAI makes for a virtual cluster.
+// groupOfVC is the group that OpenPAI has for a virtual cluster.
 func groupOfVC(vc string) access.Group {
 	acls := map[string]any{"admin": false, "virtualClusters": []string{vc}}
-	raw, _ := json.Marshal(map[string]any{"acls": acls}) // texts always can be written
+	raw, _ := json.Marshal(map[string]any{"acls": acls}) // text can always be encoded
 	return access.Group{Name: vc, Description: "users of the virtual cluster " + vc, Extension: raw}
 }
 
-// ensure makes those of some groups that are virtual clusters' and not there yet.
+// ensure creates those of the groups that belong to virtual clusters and do not exist yet.
 func (g *giving) ensure(ctx context.Context, groups ...string) error {
 	for _, name := range groups {
 		if _, err := g.people.Group(name); err == nil || !g.by(name) {
 			continue
 		}
 		err := g.people.CreateGroup(ctx, g.asker, groupOfVC(name))
-		if err != nil && !errors.Is(err, people.ErrExists) { // another request may have made it
+		if err != nil && !errors.Is(err, people.ErrExists) { // another request may have created it
 			return err
 		}
 	}
 	return nil
 }
 
-// groupsOf returns the groups that a user is to be in, and makes those of virtual clusters: groups
-// by their names, or virtual clusters, to which default is added as there; nil where neither is
-// said.
+// groupsOf returns the groups that a user is to have: named groups, or those of virtual
+// clusters, to which default is added as in OpenPAI. It creates groups of virtual clusters.
+// It is nil where neither is given.
 func (g *giving) groupsOf(ctx context.Context, groups, vcs *[]string) (*[]string, error) {
 	if groups == nil && vcs == nil {
 		return nil, nil
@@ -84,8 +84,8 @@ func noSuch(text string) error {
 	return rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid, text)
 }
 
-// ofVCs are the groups that give virtual clusters. One that no group of its name gives is refused
-// with what gives it.
+// ofVCs are the groups that give access to virtual clusters. wrong are those that no group of
+// their name gives, with what gives them.
 func (g *giving) ofVCs(vcs []string) (groups, wrong []string) {
 	groups = []string{}
 	for _, vc := range vcs {
@@ -93,7 +93,7 @@ func (g *giving) ofVCs(vcs []string) (groups, wrong []string) {
 		switch known := slices.Contains(g.vcs, cell.VCName(vc)); {
 		case g.by(vc), err == nil && !known:
 			groups = append(groups, vc)
-		case known && g.table.RoleOf(access.Everyone, cell.VCName(vc)) >= access.Member: // it is each user's
+		case known && g.table.RoleOf(access.Everyone, cell.VCName(vc)) >= access.Member: // every user has it
 		case known:
 			wrong = append(wrong, fmt.Sprintf("the cluster file gives virtual cluster %s to other groups than "+
 				"that of its name: "+
@@ -110,7 +110,7 @@ func (g *giving) ofVCs(vcs []string) (groups, wrong []string) {
 	return groups, wrong
 }
 
-// names are the first virtual clusters.
+// names lists the first virtual clusters.
 func (g *giving) names() string {
 	const most = 20
 	var all []string
@@ -123,7 +123,7 @@ func (g *giving) names() string {
 	return strings.Join(all, ", ")
 }
 
-// groups are all groups, with those of virtual clusters that are not made yet.
+// groups are all groups, with those of virtual clusters that are not created yet.
 func (g *giving) groups() []access.Group {
 	all := g.people.Groups()
 	for _, vc := range g.vcs {
@@ -136,7 +136,7 @@ func (g *giving) groups() []access.Group {
 	return all
 }
 
-// group is one of them.
+// group is the group with this name, created or not.
 func (g *giving) group(name string) (access.Group, error) {
 	one, err := g.people.Group(name)
 	if err != nil && g.by(name) {

@@ -13,7 +13,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// said is the body of each error, and of each answer that gives nothing else.
+// said is the body of each error, and of each answer without data.
 type said struct {
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message"`
@@ -37,8 +37,8 @@ func setRetry(w http.ResponseWriter, seconds int) {
 	w.Header().Set("Retry-After", strconv.Itoa(seconds))
 }
 
-// read decodes a request's JSON; fields that it does not know are left out. Where it cannot, the
-// request is answered.
+// read decodes a request's JSON and ignores unknown fields. On an error it answers the
+// request.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
 	src, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -56,7 +56,7 @@ func read(w http.ResponseWriter, r *http.Request, v any) bool {
 	return true
 }
 
-// wrongJSON says what is wrong with a body, without the names of this program's types.
+// wrongJSON says what is wrong with a body, without names of Go types.
 func wrongJSON(err error) string {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
@@ -80,10 +80,10 @@ func millis(t model.Time) *int64 {
 	return &ms
 }
 
-// list is written as [] when it is empty.
+// list is encoded as [] when it is empty.
 func list[T any](all []T) []T { return append([]T{}, all...) }
 
-// clip shortens a stranger's text for a message.
+// clip shortens a text of a stranger for a message.
 func clip(text string) string {
 	if len(text) > 64 {
 		return text[:64] + "..."

@@ -12,32 +12,32 @@ import (
 	"github.com/combsched/comb/internal/base/limiter"
 )
 
-// What signing in is bounded by. Beyond each number of wrong tries the next ones wait in line, at a
+// Bounds on signing in. Beyond each number of wrong tries further tries wait in line, at a
 // pace.
 const (
-	maxFails     = 5               // of one name from one place
-	longestPause = 8 * time.Second // between two of these at last; the first pauses are a second, two and four
-	maxStrange   = 100             // of one name from all places from which it never signed in,
-	maxFrom      = 100             // and from one address
+	maxFails     = 5               // of one name from one network
+	longestPause = 8 * time.Second // longest pause between two; the first are one, two and four seconds
+	maxStrange   = 100             // of one name from all networks from which it never signed in,
+	maxFrom      = 100             // of all names from one address
 	strangePause = time.Second     // between two of these
 	patience     = 16 * time.Second
 	turnPatience = 30 * time.Second // for a stranger's turn at a name; clients wait for a minute
 	turnLine     = 4                // strangers of one address that wait for their turn at a name,
-	turnLines    = 512              // and of all
+	turnLines    = 512              // and strangers in all
 	failsForget  = 15 * time.Minute
 	knownForget  = 30 * 24 * time.Hour
-	maxKept      = 10_000 // counts, and places from which names signed in
+	maxKept      = 10_000 // counts, and networks from which names signed in
 )
 
-// Passwords that are looked at, at a time, each with 19 MiB: one of strangers, and one of all
-// others, which wait for no stranger.
+// How many passwords are hashed at a time, each with 19 MiB of memory. Strangers share one
+// lane and all other users another, so that users do not wait for strangers.
 const (
 	hashersEach = 1
-	hashLine    = 32  // that wait of one place
-	hashLines   = 512 // and of all
+	hashLine    = 32  // waiting passwords of one network or user
+	hashLines   = 512 // and in all
 )
 
-// Slow is the error of a sign-in for which there is no room in the line.
+// Slow is the error of a sign-in for which the line is too long.
 type Slow struct{ For time.Duration }
 
 // Error implements error.
@@ -48,24 +48,24 @@ func (s *Slow) Error() string {
 // Seconds is the wait in whole seconds, at least one.
 func (s *Slow) Seconds() int { return max(1, int((s.For+time.Second-1)/time.Second)) }
 
-// ErrBusy is the error of a password for which there is no room among those that are looked at.
+// ErrBusy is the error of a password where too many wait to be checked.
 var ErrBusy = errors.New("many passwords are being looked at: try again in a second")
 
-// gate bounds guesses, and how many passwords are looked at together. A place waits for its own
-// wrong tries as long as patience says. Strangers that try one name come in turn: first those from
-// networks that tried it least.
+// gate bounds guesses, and how many passwords are checked at a time. Each network waits for
+// its own wrong tries. Strangers that try one name take turns, those first whose networks
+// tried it least.
 type gate struct {
 	mu               sync.Mutex
 	fails            map[string]*fails
-	known            map[string]time.Time // when a name signed in last from a place
+	known            map[string]time.Time // when a name last signed in from a network
 	turns            map[string]*turns    // of strangers, by the name that they try
-	strangers, hosts limiter.Limiter      // of passwords that are looked at; hosts: of users who signed in before
+	strangers, hosts limiter.Limiter      // of password checks; hosts: clients that signed in before
 }
 
-// turns are those of strangers at one name.
+// turns are the turns of strangers at one name.
 type turns struct {
 	limiter.Limiter
-	users int // of these turns; without one they are forgotten
+	users int // strangers that wait or have the turn; without one the turns are dropped
 }
 
 func newGate() *gate {
@@ -79,23 +79,23 @@ func newGate() *gate {
 
 type fails struct {
 	n    int
-	last time.Time // when the last try was looked at, or will be
+	last time.Time // when the last try was checked, or will be
 }
 
-// bound is what tries are counted by, how many may be wrong before the next one waits, and how long
-// at most. Without a pause they are counted, and none waits.
+// bound counts tries under a name. most is how many may be wrong before the next ones wait,
+// and pause how long. Without a pause tries are counted, and none waits.
 type bound struct {
 	name  string
 	most  int
 	pause time.Duration
 }
 
-// The names of bounds of a name that is tried.
+// The names of the bounds for a user name.
 func placeBound(network, name string) string { return "at " + network + " " + name }
 func groupBound(network, name string) string { return "in " + wider(network) + " " + name }
 func nameBound(name string) string           { return "user " + name }
 
-// Network is what tries from an address are counted by: an IPv6 client has all of its /64.
+// Network is the network of an address by which tries are counted: for IPv6 its /64.
 func Network(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil {
@@ -107,7 +107,7 @@ func Network(address string) string {
 	return netip.PrefixFrom(a, 64).Masked().String()
 }
 
-// wider is the group of networks that share a turn: a company has a /48 of IPv6 for itself, and
+// wider is the group of networks that share a turn. A company can have a /48 of IPv6, and
 // often a /24 of IPv4.
 func wider(network string) string {
 	if p, err := netip.ParsePrefix(network); err == nil {
@@ -119,9 +119,9 @@ func wider(network string) string {
 	return network
 }
 
-// begin counts a try before it is made, so that many at once are not looked at together; a right
-// one is taken back. It returns how long the try waits for its turn, or a Slow where that is beyond
-// most: then it is not counted.
+// begin counts a try before it is made, so that simultaneous tries are bounded too; a right
+// one is taken back. It returns how long the try must wait. Where that is more than most it
+// returns a Slow, and the try does not count.
 func (g *gate) begin(now time.Time, most time.Duration, bounds ...bound) (time.Duration, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,7 +132,7 @@ func (g *gate) begin(now time.Time, most time.Duration, bounds ...bound) (time.D
 			delete(g.fails, b.name)
 			continue
 		}
-		if b.pause > 0 && f.n >= b.most { // each wrong one beyond doubles the pause
+		if b.pause > 0 && f.n >= b.most { // each wrong try beyond most doubles the pause
 			wait = max(wait, f.last.Add(min(time.Second<<min(f.n-b.most, 8), b.pause)).Sub(now))
 		}
 	}
@@ -154,7 +154,7 @@ func (g *gate) begin(now time.Time, most time.Duration, bounds ...bound) (time.D
 	return wait, nil
 }
 
-// forgetOldest makes room for one more.
+// forgetOldest drops the oldest entry where there are too many for one more.
 func forgetOldest[T any](kept map[string]T, at func(T) time.Time) {
 	if len(kept) < maxKept {
 		return
@@ -168,7 +168,7 @@ func forgetOldest[T any](kept map[string]T, at func(T) time.Time) {
 	delete(kept, oldest)
 }
 
-// right takes a try back: the first bound, the place's own, begins anew.
+// right takes a right try back. The first bound, that of the network, starts again at 0.
 func (g *gate) right(bounds ...bound) {
 	g.mu.Lock()
 	delete(g.fails, bounds[0].name)
@@ -187,8 +187,8 @@ func (g *gate) back(bounds ...bound) {
 	}
 }
 
-// turn waits for a stranger's turn at a name that strangers tried often, one at a time. end gives
-// it to the next one after a pause.
+// turn waits for a stranger's turn at a name that strangers tried often. Strangers get turns
+// one at a time, and end lets the next one in after a pause.
 func (g *gate) turn(ctx context.Context, network, name string) (end func(pause time.Duration), err error) {
 	t := g.join(name)
 	if t == nil {
@@ -209,7 +209,7 @@ func (g *gate) turn(ctx context.Context, network, name string) (end func(pause t
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, &Slow{longestPause} // the line is full, or too slow
+		return nil, &Slow{longestPause} // the line is too long, or too slow
 	}
 	next := func() {
 		leave()
@@ -224,11 +224,11 @@ func (g *gate) turn(ctx context.Context, network, name string) (end func(pause t
 	}, nil
 }
 
-// join counts one more user of a name's turns; nil where strangers tried it seldom.
+// join adds one stranger to the turns of a name; nil where strangers tried it seldom.
 func (g *gate) join(name string) *turns {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.count(nameBound(name)) <= maxStrange { // the try itself is among them
+	if g.count(nameBound(name)) <= maxStrange { // the present try is counted already
 		return nil
 	}
 	t := g.turns[name]
@@ -241,7 +241,8 @@ func (g *gate) join(name string) *turns {
 	return t
 }
 
-// compare puts the network first that tried a name less often with its group, then by itself.
+// compare orders networks by how often a name was tried, first from their group and then from
+// themselves.
 func (g *gate) compare(name, a, b string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -249,7 +250,7 @@ func (g *gate) compare(name, a, b string) int {
 		cmp.Compare(g.count(placeBound(a, name)), g.count(placeBound(b, name))))
 }
 
-// count is how many tries count by a bound's name; the mutex is held.
+// count is the tries under the name of a bound. The mutex is held.
 func (g *gate) count(bound string) int {
 	if f := g.fails[bound]; f != nil {
 		return f.n
@@ -257,7 +258,7 @@ func (g *gate) count(bound string) int {
 	return 0
 }
 
-// knows reports whether a name signed in before from a place.
+// knows reports whether a name signed in from a network before.
 func (g *gate) knows(place string, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -274,7 +275,7 @@ func (g *gate) learn(place string, now time.Time) {
 	g.known[place] = now
 }
 
-// sleep waits for the turn of a try.
+// sleep waits before a try.
 func sleep(ctx context.Context, wait time.Duration) error {
 	if wait <= 0 {
 		return ctx.Err()

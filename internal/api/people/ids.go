@@ -8,7 +8,7 @@ import (
 	"github.com/combsched/comb/internal/core/access"
 )
 
-// setIDs changes numbers and notes the old and the new ones.
+// setIDs changes numbers and notes the old and new ones.
 func setIDs(ids *access.IDs, uid, gid *int64, what *[]string) (wrong []string) {
 	for _, one := range []struct {
 		name  string
@@ -34,7 +34,7 @@ func setIDs(ids *access.IDs, uid, gid *int64, what *[]string) (wrong []string) {
 	return wrong
 }
 
-// number is one in words.
+// number is a number as text.
 func number(id int64) string {
 	if id == 0 {
 		return "none"
@@ -42,7 +42,7 @@ func number(id int64) string {
 	return fmt.Sprint(id)
 }
 
-// withIDs adds the numbers of something new to a line of the audit log.
+// withIDs adds the numbers of a new user or group to a line of the audit log.
 func withIDs(detail string, ids access.IDs) string {
 	var list []string
 	if detail != "" {
@@ -57,7 +57,7 @@ func withIDs(detail string, ids access.IDs) string {
 	return strings.Join(list, ", ")
 }
 
-// checkIDs refuses the numbers of the platform itself.
+// checkIDs refuses numbers of the platform itself.
 func (d *Directory) checkIDs(ids access.IDs) (wrong []string) {
 	for _, id := range []int64{ids.UID, ids.GID} {
 		if id != 0 && slices.Contains(d.Platform, id) {
@@ -67,9 +67,9 @@ func (d *Directory) checkIDs(ids access.IDs) (wrong []string) {
 	return slices.Compact(wrong)
 }
 
-// TaskIDs are the numbers that the tasks of a user run with; the zero IDs are that nothing is said.
-// A user that is not there, and numbers with which Comb itself runs, are errors: its tasks must not
-// run as the server instead.
+// TaskIDs are the numbers with which a user's tasks run; zero IDs say nothing. An unknown
+// user, and numbers with which Comb itself runs, are errors, so that tasks never run as the
+// server.
 func (d *Directory) TaskIDs(user string) (access.IDs, error) {
 	u, err := d.User(user)
 	if err != nil {
@@ -79,7 +79,7 @@ func (d *Directory) TaskIDs(user string) (access.IDs, error) {
 		g, err := d.Group(name)
 		return g, err == nil
 	})
-	if len(d.checkIDs(ids)) > 0 { // the server runs as another user since
+	if len(d.checkIDs(ids)) > 0 { // the server now runs as this user
 		return access.IDs{}, problem(ErrInvalid, "tasks of user %s would run with uid %d and gid %d, and Comb "+
 			"itself runs with one of them now: an administrator gives the user another (comb user update %s --uid N "+
 			"--gid N)",

@@ -9,7 +9,7 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 )
 
-// SetMembers puts users into a group and takes others out of it, all or none.
+// SetMembers adds users to a group and removes others, all or none.
 func (d *Directory) SetMembers(ctx context.Context, by, group string, add, remove []string) error {
 	d.write.Lock()
 	defer d.write.Unlock()
@@ -41,7 +41,7 @@ func (d *Directory) SetMembers(ctx context.Context, by, group string, add, remov
 			wrong = append(wrong, fmt.Sprintf("%s is in %s by the identity provider, which alone can take it out: it follows at the next sign-in", name, group))
 			continue
 		default:
-			continue // it is so already
+			continue // nothing changes
 		}
 		for _, text := range (&access.User{Name: c.Name, Groups: c.Groups, Provider: c.Provider}).Check() {
 			wrong = append(wrong, fmt.Sprintf("user %s: %s", name, text))
@@ -57,8 +57,9 @@ func (d *Directory) SetMembers(ctx context.Context, by, group string, add, remov
 	return d.commit(ctx, by, changes)
 }
 
-// VerifyLog follows the chain of the audit log: how many lines follow from one another, the digest
-// of the last of them with all before, and what is wrong with the next one; "" is nothing.
+// VerifyLog checks the chain of the audit log. The result is how many lines follow from one
+// another, the digest up to the last of them, and what is wrong with the next one; "" is
+// nothing.
 func (d *Directory) VerifyLog(ctx context.Context) (store.AuditProof, error) {
 	return d.store.VerifyAudit(ctx)
 }

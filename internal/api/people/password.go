@@ -11,13 +11,14 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Cost is what argon2id takes for one password.
+// Cost is what argon2id needs for one password.
 type Cost struct {
 	KiB    uint32
 	Passes uint32
 }
 
-// usual is at least what OWASP's password storage page names for one pass more (19 MiB, 2 passes).
+// usual is at least one of the settings that OWASP's password storage page recommends: 19 MiB
+// and 2 passes.
 var usual = Cost{KiB: 19 << 10, Passes: 2}
 
 // Sizes of hashes and passwords.
@@ -54,7 +55,7 @@ func (c Cost) hash(password string) string {
 		argon2.Version, c.KiB, c.Passes, e.EncodeToString(salt), e.EncodeToString(sum))
 }
 
-// matches reports whether a password is the one of a PHC string. It takes the same time for each.
+// matches reports whether a password has this PHC string. It always takes the same time.
 func matches(phc, password string) bool {
 	parts := strings.Split(phc, "$")
 	var version, memory, passes, threads int

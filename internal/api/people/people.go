@@ -1,6 +1,6 @@
-// Package people keeps users, groups and what they sign in with: the directory of a cluster. Each
-// change is written together with its line of the audit log, or not at all. It must not decide what
-// a user may do (internal/core/access), and knows no HTTP.
+// Package people keeps users and groups, and their passwords and tokens: the directory of a
+// cluster. Each change is written together with its line of the audit log, or not at all. It
+// must not decide what a user may do (internal/core/access), and knows no HTTP.
 package people
 
 import (
@@ -50,31 +50,30 @@ type Directory struct {
 	trail trail
 	setup setup
 	cost  Cost
-	// Crowded, when set, is given the lines of the audit log that are more than one user's are
-	// written one by one; it writes them together by WriteTogether. It is set before the first
-	// request.
+	// Crowded, when set, gets the lines of the audit log beyond their user's bound. It writes
+	// summaries of them by WriteTogether. It is set before the first request.
 	Crowded func(store.AuditLine)
-	// Platform are the users of the machine as which the server and what it starts run: no task of
-	// a user gets their numbers. It is set before the first request.
+	// Platform are the UIDs with which the server and what it starts run. Tasks of users
+	// never get them. It is set before the first request.
 	Platform []int64
 
 	noOnes sync.Once
-	noOne  string // the hash that no password has
+	noOne  string // a hash that no password has
 }
 
-// Cheaper lets passwords be hashed at another cost than usual, for tests that sign in often; it is
-// called before the first one is.
+// Cheaper hashes passwords at another cost, for tests that sign in often. It must be called
+// before the first is hashed.
 func (d *Directory) Cheaper(c Cost) { d.cost = c }
 
 var _ Store = (*store.Store)(nil)
 
-// entry is an object with the version under which it is kept. It is never changed, only replaced.
+// entry is an object with its version in the store. It is never changed, only replaced.
 type entry[T any] struct {
 	value   T
 	version int64
 }
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
 	ErrNotFound = errors.New("it is not there")
 	ErrExists   = errors.New("it is there already")
@@ -83,7 +82,7 @@ var (
 	ErrLast     = errors.New("it is the last one")
 )
 
-// Problem is an error with its kind and, where there are several, all sentences.
+// Problem is an error with its kind, and all sentences where there are several.
 type Problem struct {
 	Kind  error // ErrNotFound, ErrExists or ErrInvalid
 	Texts []string
@@ -150,8 +149,8 @@ func values[T any](d *Directory, m map[string]*entry[T]) []T {
 	return out
 }
 
-// Strangers reports whether users are known that need not trust each other: more than one, or one
-// that is no administrator, beside the holder of the data directory's token.
+// Strangers reports whether there are users that need not trust each other: several, or one
+// that is not an administrator, beside the holder of the data directory's token.
 func (d *Directory) Strangers() bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -163,7 +162,7 @@ func (d *Directory) Strangers() bool {
 	return false
 }
 
-// User returns a user; it must not be changed.
+// User returns a user, which must not be changed.
 func (d *Directory) User(name string) (access.User, error) {
 	if e := find(d, d.users, name); e != nil {
 		return e.value, nil
@@ -171,7 +170,7 @@ func (d *Directory) User(name string) (access.User, error) {
 	return access.User{}, problem(ErrNotFound, "there is no user %q", clip(name))
 }
 
-// Group returns a group; it must not be changed.
+// Group returns a group, which must not be changed.
 func (d *Directory) Group(name string) (access.Group, error) {
 	if e := find(d, d.group, name); e != nil {
 		return e.value, nil
@@ -195,7 +194,7 @@ func find[T any](d *Directory, m map[string]*entry[T], name string) *entry[T] {
 	return m[name]
 }
 
-// clip shortens a stranger's text for a message.
+// clip shortens a text of a stranger for a message.
 func clip(s string) string {
 	if len(s) > access.MaxName {
 		return s[:access.MaxName] + "..."
@@ -203,16 +202,16 @@ func clip(s string) string {
 	return s
 }
 
-// reserved are subjects that are no users.
+// reserved are subjects that are not users.
 var reserved = []string{"admin", "system"}
 
-// NewUser is a user to be made. Password "" makes one that cannot sign in by password.
+// NewUser is a user to be created. Without a Password it cannot sign in by password.
 type NewUser struct {
 	access.User
 	Password string
 }
 
-// CreateUsers makes users, all or none.
+// CreateUsers creates users, all or none.
 func (d *Directory) CreateUsers(ctx context.Context, by string, list []NewUser) error {
 	d.write.Lock()
 	defer d.write.Unlock()
@@ -268,14 +267,14 @@ func (d *Directory) createUsers(ctx context.Context, by string, list []NewUser) 
 			}
 			changes[i].user.Hash = sum
 		}
-		if _, err := d.store.RevokeTokensOf(ctx, model.Subject(list[i].Name)); err != nil { // of one of that name before
+		if _, err := d.store.RevokeTokensOf(ctx, model.Subject(list[i].Name)); err != nil { // of an earlier user
 			return err
 		}
 	}
 	return d.commit(ctx, by, changes)
 }
 
-// checkGroups sorts a user's groups and refuses those that are not there.
+// checkGroups sorts a user's groups and refuses those that do not exist.
 func (d *Directory) checkGroups(u *access.User) (wrong []string) {
 	slices.Sort(u.Groups)
 	u.Groups = slices.Compact(u.Groups)
@@ -288,13 +287,13 @@ func (d *Directory) checkGroups(u *access.User) (wrong []string) {
 	return wrong
 }
 
-// UserChange says what of a user is to be another; nil stays.
+// UserChange is a change of a user; nil fields stay.
 type UserChange struct {
 	Display, Email *string
 	Admin, Blocked *bool
 	Groups         *[]string
 	Password       *string
-	UID, GID       *int64 // access.NoID takes one away
+	UID, GID       *int64 // access.NoID removes a number
 	Extension      json.RawMessage
 }
 
@@ -338,7 +337,7 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 		return was, &Problem{ErrInvalid, wrong}
 	}
 	if len(what) == 0 {
-		return was, nil // it is so already
+		return was, nil // nothing changes
 	}
 	if !u.Admin || u.Blocked {
 		if err := d.keepsAdmin(by, &was); err != nil {
@@ -351,9 +350,10 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 		}
 	}
 	if c.Password != nil || u.Blocked {
-		// First, under the lock that sign-ins take, too: a client may hang up between the two, and
-		// a server be killed. A session that ends while its password stays costs a sign-in; one
-		// that outlives its password is what the change was to end.
+		// The tokens end first, under the lock that sign-ins take too: a client may leave
+		// between the two steps, or the server be killed. A session that ends while its
+		// password stays costs a sign-in. One that outlives its password is what the change
+		// should end.
 		if _, err := d.store.RevokeTokensOf(ctx, model.Subject(name)); err != nil {
 			return was, err
 		}
@@ -365,8 +365,8 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 	return *u, nil
 }
 
-// keepsAdmin refuses that the last administrator that may sign in is one no more. The holder of
-// the data directory's token may have it so: that token stays. The write lock is held.
+// keepsAdmin refuses a change after which no administrator could sign in. The holder of the
+// data directory's token may do it, since that token stays. The write lock is held.
 func (d *Directory) keepsAdmin(by string, u *access.User) error {
 	signsIn := func(u *access.User) bool { return u.Admin && !u.Blocked && (u.Hash != "" || u.Provider != nil) }
 	if by == reserved[0] || !signsIn(u) {
@@ -382,7 +382,7 @@ func (d *Directory) keepsAdmin(by string, u *access.User) error {
 		"(comb user update NAME --admin), or act with the token of the data directory (--token-file DIR/admin-token)", u.Name)
 }
 
-// set changes a field and notes that, without its value where that is a text.
+// set changes a field and notes that, without the value of a text.
 func set[T comparable](field *T, to *T, name string, what *[]string) {
 	if to == nil || *to == *field {
 		return
@@ -411,7 +411,7 @@ func (d *Directory) DeleteUser(ctx context.Context, by, name string) error {
 	return d.commit(ctx, by, []change{{user: &u, gone: true, verb: "delete user"}})
 }
 
-// CreateGroup makes a group.
+// CreateGroup creates a group.
 func (d *Directory) CreateGroup(ctx context.Context, by string, g access.Group) error {
 	d.write.Lock()
 	defer d.write.Unlock()
@@ -431,8 +431,8 @@ func (d *Directory) CreateGroup(ctx context.Context, by string, g access.Group) 
 	return d.commit(ctx, by, []change{{group: &g, verb: "create group", detail: withIDs("", g.IDs)}})
 }
 
-// checkExternal refuses an external name that another group has: the provider's group would be one
-// of the two, and nothing says which.
+// checkExternal refuses the external name of another group: it would be unclear which of the
+// two is the provider's group.
 func (d *Directory) checkExternal(g *access.Group) error {
 	for _, other := range d.Groups() {
 		if g.External != "" && other.External == g.External && other.Name != g.Name {
@@ -442,10 +442,10 @@ func (d *Directory) checkExternal(g *access.Group) error {
 	return nil
 }
 
-// GroupChange says what of a group is to be another; nil stays.
+// GroupChange is a change of a group; nil fields stay.
 type GroupChange struct {
 	Description, External *string
-	UID, GID              *int64 // access.NoID takes one away
+	UID, GID              *int64 // access.NoID removes a number
 	Extension             json.RawMessage
 }
 
@@ -474,12 +474,12 @@ func (d *Directory) UpdateGroup(ctx context.Context, by, name string, c GroupCha
 		}
 	}
 	if len(what) == 0 {
-		return g, nil // it is so already
+		return g, nil // nothing changes
 	}
 	return g, d.commit(ctx, by, []change{{group: &g, verb: "change group", detail: strings.Join(what, ", ")}})
 }
 
-// DeleteGroup removes a group, also from its members.
+// DeleteGroup removes a group, and its members from it.
 func (d *Directory) DeleteGroup(ctx context.Context, by, name string) error {
 	d.write.Lock()
 	defer d.write.Unlock()
@@ -501,7 +501,7 @@ func (d *Directory) DeleteGroup(ctx context.Context, by, name string) error {
 	return d.commit(ctx, by, changes)
 }
 
-// change is one entry that is written, or removed, with its line of the audit log.
+// change is one entry that is written or removed, with its line of the audit log.
 type change struct {
 	user   *access.User
 	group  *access.Group
@@ -569,16 +569,16 @@ const (
 	Failed  = "failed"
 )
 
-// Verbs of the audit log that several places write.
+// Verbs of the audit log that several functions write.
 const (
 	signIn   = "sign in"
 	useToken = "use token from a new address"
 )
 
-// Note writes lines of the audit log, as of now and from where the request comes. Those beyond
-// their user's bound are counted with others.
+// Note writes lines of the audit log, with the present time and the request's address. Lines
+// beyond their user's bound are only counted.
 func (d *Directory) Note(ctx context.Context, lines ...store.AuditLine) error {
-	for i := range lines { // a network's bound is by it
+	for i := range lines { // the bound of a network depends on it
 		lines[i].From = cmp.Or(lines[i].From, CameFrom(ctx))
 	}
 	if lines = d.bounded(lines); len(lines) == 0 {
@@ -587,8 +587,8 @@ func (d *Directory) Note(ctx context.Context, lines ...store.AuditLine) error {
 	return d.WriteTogether(ctx, lines...)
 }
 
-// WriteTogether writes lines of the audit log that stand for many, or that are never counted with
-// others, as of now.
+// WriteTogether writes lines of the audit log that stand for many, or that are always written
+// in full, with the present time.
 func (d *Directory) WriteTogether(ctx context.Context, lines ...store.AuditLine) error {
 	for i := range lines {
 		lines[i].Time, lines[i].From = d.now(), cmp.Or(lines[i].From, CameFrom(ctx))

@@ -11,23 +11,23 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 )
 
-// ErrRedeem is the error of each code of a browser's sign-in that makes no session, whatever the
-// reason.
+// ErrRedeem is the error of any code of a browser's sign-in that opens no session, for
+// whatever reason.
 var ErrRedeem = errors.New("the code is wrong, was used before, or is older than two minutes: begin again with comb login --web")
 
-// Claimed is a person as an identity provider knows it. What it says was proven.
+// Claimed is a person as an identity provider describes it, with proof.
 type Claimed struct {
-	Issuer, Subject string // one person, whatever its name becomes
-	Name            string // of the user that is made at the first sign-in
+	Issuer, Subject string // name one person, whatever its name becomes
+	Name            string // of the user that is created at the first sign-in
 	Display, Email  string
-	Groups          []string // the provider's names
-	Prefix          string   // groups with it are made here, without it; "" makes none
-	From            string   // the address of its browser, for the audit log
+	Groups          []string // the provider's names of its groups
+	Prefix          string   // groups with it are created here, without it; "" creates none
+	From            string   // address of its browser, for the audit log
 }
 
-// Welcome returns the user of a person that an identity provider has told of, which is made at its
-// first sign-in. Its groups at the provider follow what is said now; those that administrators put
-// it into stay.
+// Welcome returns the user of a person that an identity provider has named. It creates the
+// user at the first sign-in. The user's provided groups are set to the provider's present
+// ones. Groups to which administrators added the user stay.
 func (d *Directory) Welcome(ctx context.Context, c Claimed) (access.User, error) {
 	d.write.Lock()
 	defer d.write.Unlock()
@@ -54,7 +54,7 @@ func (d *Directory) Welcome(ctx context.Context, c Claimed) (access.User, error)
 	}{{&next.Display, c.Display}, {&next.Email, c.Email}} {
 		was := *field.to
 		if *field.to = field.from; field.from == "" || len((&access.User{Name: "a", Display: next.Display, Email: next.Email}).Check()) > 0 {
-			*field.to = was // it is no reason to refuse a sign-in
+			*field.to = was // it is not worth refusing a sign-in
 		}
 	}
 	if !known {
@@ -73,7 +73,7 @@ func (d *Directory) Welcome(ctx context.Context, c Claimed) (access.User, error)
 	return *next, d.commit(ctx, "identity provider", []change{{user: next, verb: "change user", detail: detail}})
 }
 
-// unwelcome adds what to do about a name that cannot be a user's.
+// unwelcome adds advice about a name that no user can have.
 func (d *Directory) unwelcome(err error, name string) error {
 	users := d.Users()
 	i := slices.IndexFunc(users, func(u access.User) bool { return strings.EqualFold(u.Name, name) })
@@ -103,8 +103,8 @@ func (d *Directory) provided(issuer, subject string) (access.User, bool) {
 	return access.User{}, false
 }
 
-// providedGroups are the groups here of those at the provider: a group whose external name one is,
-// else, with the prefix, that of the name behind it, which is made where it is not there.
+// providedGroups are the groups here for those at the provider: the group whose external name
+// it is, or the group of the name without the prefix, which is created if it does not exist.
 func (d *Directory) providedGroups(ctx context.Context, c *Claimed) (names []string, err error) {
 	external := map[string]string{}
 	for _, g := range d.Groups() {
@@ -149,8 +149,8 @@ func clipText(s string) string {
 	return s
 }
 
-// Try counts a sign-in that an address begins by the identity provider, before that is asked, and
-// waits for its turn. A right one is taken back.
+// Try counts a sign-in by the identity provider from an address, before the provider is
+// asked, and waits for its turn. right takes a successful one back.
 func (d *Directory) Try(ctx context.Context, from string) (right func(), err error) {
 	b := bound{"provider from " + Network(from), maxFrom, strangePause}
 	wait, err := d.gate.begin(d.time(), patience, b)
@@ -164,7 +164,7 @@ func (d *Directory) Try(ctx context.Context, from string) (right func(), err err
 	return func() { d.gate.back(b) }, nil
 }
 
-// Admit makes a session of a user that its identity provider has just named.
+// Admit opens a session of a user that its identity provider has just named.
 func (d *Directory) Admit(ctx context.Context, u access.User, from string, life time.Duration) (string, store.Token, error) {
 	life, err := sessionLife(life)
 	if err != nil {

@@ -13,23 +13,23 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 )
 
-// CodeLife is how long the code that makes the first administrator is good for.
+// CodeLife is how long the code for the first administrator is valid.
 const CodeLife = 24 * time.Hour
 
-// ErrCode is the error of each code that makes no administrator, whatever the reason.
+// ErrCode is the error of any code that makes no administrator, for whatever reason.
 var ErrCode = errors.New("the code is wrong, or has expired; the server prints a new one each time it starts without an administrator account")
 
-// setup is the code that makes the first administrator: its hash, in memory alone. The zero setup
-// has none.
+// setup is the code for the first administrator: its hash, in memory only. The zero setup has
+// none.
 type setup struct {
-	making sync.Mutex // while an administrator is made
-	mu     sync.Mutex // for what follows
+	making sync.Mutex // held while an administrator is created
+	mu     sync.Mutex // guards the fields below
 	hash   [sha256.Size]byte
 	until  time.Time
 }
 
 // WantsAdministrator reports whether no user is an administrator. The holder of the data
-// directory's token is no user.
+// directory's token is not a user.
 func (d *Directory) WantsAdministrator() bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -41,8 +41,8 @@ func (d *Directory) WantsAdministrator() bool {
 	return true
 }
 
-// SetupCode makes the code with which the first administrator is made, and returns it this once; ""
-// where there is an administrator. It replaces the one before.
+// SetupCode makes the code for the first administrator, and returns it this once; "" where
+// there is an administrator. It replaces an earlier code.
 func (d *Directory) SetupCode() (code string, until time.Time) {
 	if !d.WantsAdministrator() {
 		return "", until
@@ -55,7 +55,7 @@ func (d *Directory) SetupCode() (code string, until time.Time) {
 	return text[:5] + "-" + text[5:10] + "-" + text[10:15] + "-" + text[15:], s.until
 }
 
-// plainCode is a code as it was made: people type it in capitals, and without dashes.
+// plainCode undoes what people do to a code: capitals, dashes and spaces.
 func plainCode(code string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", " ", "").Replace(code))
 }
@@ -64,8 +64,8 @@ func errSetUp() error {
 	return problem(ErrExists, "there is an administrator already: sign in, or ask one of them for an account")
 }
 
-// isCode reports whether a code is the present one. It has 100 random bits and costs nothing to
-// look at, so that a right one waits for no wrong ones.
+// isCode reports whether a code is the present one. With 100 random bits it cannot be
+// guessed, so a right code need not wait for wrong ones.
 func (d *Directory) isCode(code string) bool {
 	s := &d.setup
 	s.mu.Lock()
@@ -74,7 +74,7 @@ func (d *Directory) isCode(code string) bool {
 	return subtle.ConstantTimeCompare(hash[:], s.hash[:]) == 1 && d.time().Before(s.until)
 }
 
-// wrongCode notes a wrong code from an address, or refuses to where there were many.
+// wrongCode counts a wrong code from an address, and refuses more where there were many.
 func (d *Directory) wrongCode(ctx context.Context, from string) error {
 	network := Network(from)
 	bounds := []bound{{"code from " + network, maxFails, longestPause}, {"codes", maxStrange, strangePause}}
@@ -89,9 +89,9 @@ func (d *Directory) wrongCode(ctx context.Context, from string) error {
 	return ErrCode
 }
 
-// SetUp makes the first administrator, and a session of it. The code is good for one, and until it
-// has made one. from is the client's address; wrong codes are slowed down as wrong passwords are,
-// and no right one is.
+// SetUp creates the first administrator, and opens a session of it. The code is valid once.
+// from is the client's address. Wrong codes are slowed down as wrong passwords are, right
+// codes never.
 func (d *Directory) SetUp(ctx context.Context, code string, first NewUser, from string, life time.Duration) (string, store.Token, error) {
 	life, err := sessionLife(life)
 	if err != nil {
@@ -140,5 +140,5 @@ func sessionLife(life time.Duration) (time.Duration, error) {
 	return life, nil
 }
 
-// time is now.
+// time is the present time.
 func (d *Directory) time() time.Time { return time.UnixMicro(int64(d.now())) }

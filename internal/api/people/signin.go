@@ -17,16 +17,16 @@ const (
 	// DefaultSession and LongestSession are how long a sign-in lasts.
 	DefaultSession = 12 * time.Hour
 	LongestSession = 30 * 24 * time.Hour
-	// LongestToken is how long a program's token may be valid.
+	// LongestToken bounds how long a program's token may be valid.
 	LongestToken = 366 * 24 * time.Hour
 	maxTokens    = 100 // of one user
 )
 
-// ErrSignIn is the error of each sign-in that fails: a name that is not there is not told apart
-// from a wrong password. That a user is blocked is told to one that gave its right password alone.
+// ErrSignIn is the error of each failed sign-in. It does not tell an unknown name from a
+// wrong password. That a user is blocked is told only after its right password.
 var ErrSignIn = errors.New("the user name or the password is wrong")
 
-// blocked is the ErrSignIn of a user whose password was right.
+// blocked is the ErrSignIn of a blocked user whose password was right.
 type blocked struct{ user string }
 
 func (b blocked) Error() string {
@@ -41,12 +41,12 @@ const byPassword = "by password"
 // From is where a sign-in comes from.
 type From struct {
 	Address string // of the client
-	Ticket  string // what the client kept of earlier sign-ins
+	Ticket  string // tickets that the client kept of earlier sign-ins
 }
 
-// SignIn makes a session of a user with its password. life 0 is DefaultSession. A user with a
-// ticket, or at a place where it signed in before, waits for no stranger. From elsewhere it waits
-// for its turn while strangers try the name.
+// SignIn opens a session of a user by its password. life 0 is DefaultSession. A user with a
+// ticket, or in a network where it signed in before, does not wait for strangers. From
+// elsewhere it waits for its turn while strangers try the name.
 func (d *Directory) SignIn(ctx context.Context, name, password string, from From, life time.Duration) (
 	string, store.Token, error) {
 	life, err := sessionLife(life)
@@ -67,7 +67,8 @@ func (d *Directory) SignIn(ctx context.Context, name, password string, from From
 	return d.enter(ctx, u, byPassword, from.Address, life)
 }
 
-// Confirm looks at the password of a user that has signed in already, for what needs it once more.
+// Confirm checks the password of a user that has signed in already, for actions that need it
+// again.
 func (d *Directory) Confirm(ctx context.Context, name, password string) error {
 	u, _ := d.User(name)
 	return d.check(ctx, &u, password, try{name: name, from: CameFrom(ctx), how: "by password, once more", by: name,
@@ -75,19 +76,21 @@ func (d *Directory) Confirm(ctx context.Context, name, password string) error {
 		bounds: []bound{{"session of " + name, maxFails, longestPause}}})
 }
 
-// try is one look at a password: by what it is counted, and in whose turn it comes.
+// try is one check of a password: the bounds under which it counts, and in whose turn it
+// comes.
 type try struct {
 	name, from, by string
 	how            string // for the audit log
-	host           bool   // its client signed in before: by is its name, else its network
-	known          string // the place that a right password makes known
+	host           bool   // the client signed in before: by is then its name, else its network
+	known          string // the network that becomes known by a right password
 	bounds         []bound
 }
 
-// tryOf says how a sign-in counts: with a ticket by that alone, from a known address by name and
-// address, else also by the name from all strange places and by the address for all names. A client
-// that signed in before comes in its user's turn: a user has as many tickets and places as it
-// likes. u is no user where there is none of the name.
+// tryOf says how a sign-in counts. With a ticket it counts only under that, and from a known
+// network under name and network. Else it also counts under the name from all unknown
+// networks, and under the address for all names. A client that signed in before comes in its
+// user's turn, since a user can have any number of tickets and networks. u is the zero user
+// for an unknown name.
 func (d *Directory) tryOf(u *access.User, name string, from From) try {
 	network := Network(from.Address)
 	t := try{name: name, from: from.Address, how: byPassword, by: network, known: network + " " + u.Hash + " " + name}
@@ -106,8 +109,8 @@ func (d *Directory) tryOf(u *access.User, name string, from From) try {
 	return t
 }
 
-// check waits for a try's turn and looks at its password. u is the zero user where there is none of
-// the name: that takes as long.
+// check waits for a try's turn and checks its password. u is the zero user for an unknown
+// name, which takes the same time.
 func (d *Directory) check(ctx context.Context, u *access.User, password string, t try) error {
 	if len(password) > MaxPassword {
 		return ErrSignIn
@@ -125,7 +128,7 @@ func (d *Directory) check(ctx context.Context, u *access.User, password string, 
 		ok, err = d.look(ctx, kept, password, &t)
 	}
 	if err != nil {
-		d.gate.back(t.bounds...) // the password was not looked at: it was not wrong
+		d.gate.back(t.bounds...) // the password was not checked, so it was not wrong
 		return err
 	}
 	if !ok || u.Hash == "" || u.Blocked {
@@ -142,7 +145,7 @@ func (d *Directory) check(ctx context.Context, u *access.User, password string, 
 	return nil
 }
 
-// look looks at a password when it is its turn.
+// look checks a password when it is its turn.
 func (d *Directory) look(ctx context.Context, kept, password string, t *try) (ok bool, err error) {
 	end := func(time.Duration) {}
 	if !t.host {
@@ -159,7 +162,7 @@ func (d *Directory) look(ctx context.Context, kept, password string, t *try) (ok
 	return ok, err
 }
 
-// hashing waits for one of the places at which passwords are looked at, in turn.
+// hashing runs look in one of the places for hashing passwords, in turn.
 func (d *Directory) hashing(ctx context.Context, host bool, by string, look func()) error {
 	lane := &d.gate.strangers
 	if host {
@@ -178,19 +181,20 @@ func (d *Directory) hashing(ctx context.Context, host bool, by string, look func
 	return nil
 }
 
-// hash makes the hash of a new password, for one that may.
+// hash hashes a new password of a user.
 func (d *Directory) hash(ctx context.Context, by, password string) (phc string, err error) {
 	err = d.hashing(ctx, true, by, func() { phc = d.cost.hash(password) })
 	return phc, err
 }
 
-// nothing is a hash that no password has: a name that is not there takes as long as one that is.
+// nothing is a hash that no password has, so that an unknown name takes as long as a known
+// one.
 func (d *Directory) nothing() string {
 	d.noOnes.Do(func() { d.noOne = d.cost.hash("no user has this password") })
 	return d.noOne
 }
 
-// enter makes a session of a user whose password was right, unless that was changed meanwhile.
+// enter opens a session of a user whose password was right, unless that changed meanwhile.
 func (d *Directory) enter(ctx context.Context, u access.User, how, from string, life time.Duration) (
 	string, store.Token, error) {
 	d.write.Lock()
@@ -211,7 +215,7 @@ func (d *Directory) enter(ctx context.Context, u access.User, how, from string, 
 		Created: d.now(), TokenBounds: bounds})
 }
 
-// Principal returns whose token a text is; false if it is of none.
+// Principal returns the principal of a token; false if the text is not a valid token.
 func (d *Directory) Principal(ctx context.Context, text string) (*access.Principal, bool) {
 	t, ok := d.store.CheckToken(ctx, text, d.now())
 	if !ok {
@@ -229,14 +233,14 @@ func (d *Directory) Principal(ctx context.Context, text string) (*access.Princip
 	return &access.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Token: t.ID, Scope: t.Scope, Known: true}, true
 }
 
-// NewToken is a token of a user for a program. Life 0 is LongestToken.
+// NewToken describes a new token of a user for a program. Life 0 is LongestToken.
 type NewToken struct {
 	User, Name string
 	Scope      access.Scope
 	Life       time.Duration
 }
 
-// CreateToken makes a token in a user's name, which is by's own or another one's.
+// CreateToken creates a token in a user's name, which is by itself or another one.
 func (d *Directory) CreateToken(ctx context.Context, by string, n NewToken) (string, store.Token, error) {
 	user, name, scope, life := n.User, n.Name, n.Scope, n.Life
 	if life == 0 {
@@ -278,8 +282,8 @@ func (d *Directory) CreateToken(ctx context.Context, by string, n NewToken) (str
 	return d.store.SaveToken(ctx, made)
 }
 
-// Tokens returns the valid tokens of a user, sessions among them, oldest first; of all users where
-// user is "".
+// Tokens returns the valid tokens of a user, sessions included, oldest first. With user "" it
+// returns those of all users.
 func (d *Directory) Tokens(user string) []store.Token {
 	now := d.now()
 	return slices.DeleteFunc(d.store.ListTokens(), func(t store.Token) bool {

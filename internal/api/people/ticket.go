@@ -13,18 +13,18 @@ import (
 	"github.com/combsched/comb/internal/core/access"
 )
 
-// TicketLife is how long a ticket is good for. MaxTickets is how many a browser keeps, of several
-// users.
+// TicketLife is how long a ticket is valid. MaxTickets is how many a browser keeps, of
+// several users.
 const (
 	TicketLife = 400 * 24 * time.Hour // as long as browsers keep a cookie
 	MaxTickets = 4
 	ticketEnd  = "~" // between two tickets
 )
 
-// Ticket makes what a browser or a command keeps of a sign-in, so that its next one waits for no
-// stranger. It proves that its holder knew the password, and opens no session: it is signed with
-// the password's hash, so it ends with the password, and nothing of it is kept here. A user without
-// a password has none.
+// Ticket makes a ticket, which a browser or a command keeps of a sign-in so that its next one
+// does not wait for strangers. It proves that its holder knew the password, and opens no
+// session. It is signed with the password's hash, so it ends with the password, and the
+// server stores nothing. A user without a password gets "".
 func (d *Directory) Ticket(name string) string {
 	u, err := d.User(name)
 	if err != nil || u.Hash == "" {
@@ -34,8 +34,7 @@ func (d *Directory) Ticket(name string) string {
 	return id + "." + sign(&u, id)
 }
 
-// KeepTicket puts the new ticket of a user into those that a browser has, in place of the user's
-// old one.
+// KeepTicket replaces the user's ticket among those of a browser by a new one.
 func (d *Directory) KeepTicket(kept, name string) string {
 	fresh := d.Ticket(name)
 	if fresh == "" {
@@ -52,12 +51,12 @@ func (d *Directory) KeepTicket(kept, name string) string {
 }
 
 func sign(u *access.User, id string) string {
-	h := hmac.New(sha256.New, []byte(u.Hash)) // which has a salt of its own, and is given to no one
+	h := hmac.New(sha256.New, []byte(u.Hash)) // it has its own salt, and is never given out
 	_, _ = io.WriteString(h, "sign-in ticket\x00"+u.Name+"\x00"+id)
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// holder returns which device holds a ticket of a user; false where none of them is one.
+// holder returns the device of a user's ticket; false where none of the tickets is valid.
 func (d *Directory) holder(u *access.User, tickets string) (id string, ok bool) {
 	for one := range strings.SplitSeq(tickets, ticketEnd) {
 		i := strings.LastIndexByte(one, '.')

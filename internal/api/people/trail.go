@@ -17,31 +17,31 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 )
 
-// Bounds of what one user has written to the audit log in full of each verb, and one network of
-// wrong passwords. What comes beyond them goes to Crowded. Administrators of the cluster have
-// none: they could change the cluster as well.
+// Bounds on full lines in the audit log: of one user for each verb, and of one network for
+// wrong passwords. Lines beyond them go to Crowded. Administrators of the cluster have no
+// bound: they could change the cluster as well.
 const (
 	mostLines    = 600
 	linesEvery   = model.Hour
-	mostNetworks = 10_000 // that are counted at a time; others are as beyond theirs
+	mostNetworks = 10_000 // that are counted at a time; lines of further ones are beyond the bound
 )
 
-// Networks in which a token was used.
+// The networks in which a token was used.
 const (
-	mostPlaces  = 16                // of one token that are known; the least recently used goes
-	placesEvery = model.Hour        // between two lines of a token that is used from more
+	mostPlaces  = 16                // of one token; the least recently used one is dropped
+	placesEvery = model.Hour        // between two lines about a token that is used in more networks
 	placeRetry  = 10 * model.Minute // after a line that could not be written
 )
 
 type fromKey struct{}
 
-// Came puts the client's address of a request into its context, for the audit log; "" is this
-// machine, by the server's socket.
+// Came puts the client's address of a request into its context, for the audit log. "" is this
+// machine, over the server's socket.
 func Came(ctx context.Context, address string) context.Context {
 	return context.WithValue(ctx, fromKey{}, address)
 }
 
-// CameFrom is the client's address of a request; "" where none is known.
+// CameFrom is the client's address of a request; "" where it is unknown.
 func CameFrom(ctx context.Context) string {
 	from, _ := ctx.Value(fromKey{}).(string)
 	if _, err := netip.ParseAddr(from); err != nil {
@@ -50,17 +50,17 @@ func CameFrom(ctx context.Context) string {
 	return from
 }
 
-// trail is what bounds the audit log: how much of it is of which user, and where each token was
+// trail bounds the audit log: it counts each user's lines, and knows where each token was
 // used.
 type trail struct {
 	mu     sync.Mutex
 	users  paces             // by user and verb
-	guests paces             // by network: of wrong passwords
+	guests paces             // wrong passwords, by network
 	places map[string]places // by token
 }
 
-// paces count lines. Users have their own: what comes from any number of networks fills nothing of
-// theirs.
+// paces count lines. Users have paces of their own, so that lines from any number of networks
+// do not take theirs.
 type paces map[string]*pace
 
 type pace struct {
@@ -68,20 +68,20 @@ type pace struct {
 	n     int
 }
 
-// places are the networks in which a token was used, the least recently used first. They are kept
-// as an object of the store, together with the line that tells of the last one.
+// places are the networks in which a token was used, the least recently used first. They are
+// stored as one object, together with the audit line about the newest one.
 type places struct {
 	networks []string
 	version  int64
-	later    model.Time // until then nothing is told: a place could not be written, or too many came
+	later    model.Time // no lines before: a place could not be written, or too many came
 }
 
-// inFull reports whether one more line is written as it is. Of more than so many, all that are over
-// are forgotten; where that makes no room, bound has the new one be none in full.
+// inFull reports whether one more line is written in full. Where there are most counts,
+// expired ones are dropped. If that is not enough, with bound the new line is not in full.
 func (p paces) inFull(whose string, now model.Time, most int, bound bool) bool {
 	have := p[whose]
 	if have == nil && len(p) >= most {
-		for key, old := range p { // in any order: all that are over go
+		for key, old := range p { // in any order: all expired ones go
 			if now >= old.since.Add(linesEvery) {
 				delete(p, key)
 			}
@@ -98,25 +98,25 @@ func (p paces) inFull(whose string, now model.Time, most int, bound bool) bool {
 	return have.n <= mostLines
 }
 
-// inFull reports whether a line is within the bound of its user, or network. Guesses at a name
-// count for the network that they come from: they must not hide what the user does.
+// inFull reports whether a line is within the bound of its user or network. Guesses at a name
+// count for the network from which they come: they must not hide what the user does.
 func (d *Directory) inFull(l *store.AuditLine) bool {
 	e := find(d, d.users, l.Subject)
 	guess := l.Outcome == Refused && (l.Verb == signIn || e == nil)
 	if !guess && (e == nil || e.value.Admin) {
-		return true // an administrator, or the server itself
+		return true // of an administrator, or of the server itself
 	}
 	d.trail.mu.Lock()
 	defer d.trail.mu.Unlock()
 	if guess {
 		return d.trail.guests.inFull(Network(l.From), d.now(), mostNetworks, true)
 	}
-	// Of each verb: what a user does often hides nothing else. There are as many as users and
-	// verbs.
+	// For each verb: frequent use of one hides no other. The number of counts is bounded by
+	// users times verbs.
 	return d.trail.users.inFull(l.Verb+" by "+l.Subject, d.now(), MaxUsers, false)
 }
 
-// bounded leaves out what is beyond its user's bound, and gives that to Crowded.
+// bounded removes lines beyond their user's bound, and gives them to Crowded.
 func (d *Directory) bounded(lines []store.AuditLine) []store.AuditLine {
 	return slices.DeleteFunc(lines, func(l store.AuditLine) bool {
 		if d.Crowded == nil || d.inFull(&l) {
@@ -127,20 +127,20 @@ func (d *Directory) bounded(lines []store.AuditLine) []store.AuditLine {
 	})
 }
 
-// Line makes a line for a command that the engine writes with its events. It is never counted with
-// others: the journal has as much of the command. Beyond its user's bound a command that changes
-// nothing has none.
+// Line makes the line of a command, which the engine writes with its events. It is always in
+// full, since the journal has as much of the command. A command that changes nothing has no
+// line beyond its user's bound.
 func (d *Directory) Line(ctx context.Context, l store.AuditLine) *store.Audit {
 	l.From = CameFrom(ctx)
 	return &store.Audit{Subject: l.Subject, Verb: l.Verb, Object: l.Object, Outcome: l.Outcome, Detail: l.Detail,
 		From: l.From, Changes: d.Crowded != nil && !d.inFull(&l)}
 }
 
-// placesID is the object with a token's networks.
+// placesID is the id of the object with a token's networks.
 func placesID(token string) string { return "places/" + token }
 
-// loadPlaces reads where a token was used. Those of tokens that are gone are removed when others
-// are written.
+// loadPlaces reads where a token was used. Objects of tokens that are gone are removed with
+// the next write.
 func (d *Directory) loadPlaces(o *store.Object) error {
 	p := places{version: o.Version}
 	err := json.Unmarshal(o.Data, &p.networks)
@@ -149,13 +149,13 @@ func (d *Directory) loadPlaces(o *store.Object) error {
 	return err
 }
 
-// notePlace has the audit log tell that a token is used from a network for the first time. The
-// one where it was made is known, and for the token of the data directory this machine. A place
-// that cannot be written is told at a later use.
+// notePlace writes a line when a token is used in a network for the first time. The network
+// where it was made is known, and for the token of the data directory this machine. Where the
+// line cannot be written it is tried at a later use.
 func (d *Directory) notePlace(ctx context.Context, t *store.Token) {
 	from := CameFrom(ctx)
 	if from == "" {
-		return // by the server's socket: its own user alone can
+		return // over the server's socket, which only its own user can use
 	}
 	if at, err := netip.ParseAddr(from); t.Kind == access.Root && err == nil && at.Unmap().IsLoopback() {
 		return
@@ -169,8 +169,8 @@ func (d *Directory) notePlace(ctx context.Context, t *store.Token) {
 	d.learnPlace(context.WithoutCancel(ctx), t, network, from)
 }
 
-// knows reports whether nothing is to be told of a token in a network now. That it was used there
-// is noted in memory alone: no request is a write because of that.
+// knows reports whether a token needs no line for a network now. The use itself is noted only
+// in memory, so that requests do not cause writes.
 func (t *trail) knows(token, network string, now model.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -186,10 +186,11 @@ func (t *trail) knows(token, network string, now model.Time) bool {
 	return true
 }
 
-// learnPlace is notePlace under the write lock, where the network was not known a moment ago.
+// learnPlace is the part of notePlace under the write lock, for a network that was just
+// unknown.
 func (d *Directory) learnPlace(ctx context.Context, t *store.Token, network, from string) {
 	if d.trail.knows(t.ID, network, d.now()) {
-		return // by a request beside this one
+		return // through a concurrent request
 	}
 	d.trail.mu.Lock()
 	p := d.trail.places[t.ID]
@@ -206,7 +207,7 @@ func (d *Directory) learnPlace(ctx context.Context, t *store.Token, network, fro
 	lines := d.bounded([]store.AuditLine{line})
 	var data []byte
 	err := errors.New("it is counted alone")
-	if len(lines) > 0 { // else neither lines nor rows are written of many addresses
+	if len(lines) > 0 { // else many addresses would cause neither lines nor rows
 		if data, err = json.Marshal(networks); err == nil {
 			err = d.store.PutObjects(ctx, append(d.gonePlaces(), store.Object{ID: placesID(t.ID),
 				Version: p.version, Data: data}), lines)
@@ -223,7 +224,7 @@ func (d *Directory) learnPlace(ctx context.Context, t *store.Token, network, fro
 	d.trail.places[t.ID] = p
 }
 
-// gonePlaces forgets where tokens were used that are not valid any more, and returns the objects
+// gonePlaces drops where tokens were used that are no longer valid, and returns the objects
 // to remove.
 func (d *Directory) gonePlaces() (gone []store.Object) {
 	valid := map[string]bool{}
@@ -232,7 +233,7 @@ func (d *Directory) gonePlaces() (gone []store.Object) {
 	}
 	d.trail.mu.Lock()
 	defer d.trail.mu.Unlock()
-	for token, p := range d.trail.places { // in any order: all of them
+	for token, p := range d.trail.places { // in any order: all of them go
 		if valid[token] {
 			continue
 		}
@@ -244,7 +245,7 @@ func (d *Directory) gonePlaces() (gone []store.Object) {
 	return gone
 }
 
-// standing says what a new user is given: that it is an administrator, and its groups.
+// standing describes what a new user gets: whether it is an administrator, and its groups.
 func standing(u *access.User) string {
 	text := "groups " + listed(u.AllGroups())
 	if u.Provider != nil {
@@ -256,7 +257,7 @@ func standing(u *access.User) string {
 	return text
 }
 
-// regrouped says which groups a user has, and had.
+// regrouped describes a change of a user's groups.
 func regrouped(is, was []string) string { return "groups " + listed(is) + ", was " + listed(was) }
 
 // listed is a list in a line.
@@ -267,7 +268,7 @@ func listed(names []string) string {
 	return strings.Join(names, ",")
 }
 
-// mostNamed bounds the users that one line names: each has a line of its own beside it.
+// mostNamed bounds the users that one line names; each also has a line of its own.
 const mostNamed = 20
 
 func someNames(users []access.User) string {
@@ -282,18 +283,18 @@ func someNames(users []access.User) string {
 	return text
 }
 
-// tokenObject is a token in the audit log: its name, its id and whose it is.
+// tokenObject is a token in the audit log: its name, its id and its user.
 func tokenObject(t *store.Token) string {
 	name := t.Name
 	if t.Kind == access.Session {
 		name = "sign-in"
-	} else if !access.ValidName(name) { // it could look like another token's
+	} else if !access.ValidName(name) { // it could look like another token's name
 		name = strconv.Quote(name)
 	}
 	return fmt.Sprintf("%s (%s) of %s", name, t.ID, t.Subject)
 }
 
-// tokenBounds are what a token may do, and until when.
+// tokenBounds describes what a token may do, and until when.
 func tokenBounds(t *store.Token) string {
 	var list []string
 	if t.Scope.ReadOnly {

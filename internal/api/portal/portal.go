@@ -1,6 +1,6 @@
-// Package portal answers with the files of the portal, which `make web` builds of web/ and the
-// binary carries. It must not know any route of the API, any right or any user: what it serves is
-// the same for everyone, and public.
+// Package portal serves the files of the portal, which `make web` builds from web/ and the
+// binary contains. It must not know any route of the API, any right or any user: what it
+// serves is public and the same for everyone.
 package portal
 
 import (
@@ -22,19 +22,19 @@ var built embed.FS
 const (
 	index    = "index.html"
 	assets   = "assets/"             // files whose names change with their content
-	nonceTag = "NONCE_OF_THE_ANSWER" // stands in the index for the nonce of the answer
+	nonceTag = "NONCE_OF_THE_ANSWER" // placeholder in the index for the nonce of the answer
 )
 
-// others are the paths below which the portal has nothing.
+// others are path prefixes that never belong to the portal.
 var others = []string{"/api/", "/rest-server/", "/v1/"}
 
-// Portal is an http.Handler for what Serves says.
+// Portal is an http.Handler for the requests that Serves accepts.
 type Portal struct {
 	files  map[string][]byte
-	packed sync.Map // the same by name, as gzip, once they were asked for so
+	packed sync.Map // gzipped files by name, each after its first request
 }
 
-// New reads the files that the binary carries.
+// New reads the files in the binary.
 func New() *Portal {
 	root, err := fs.Sub(built, "dist")
 	if err != nil {
@@ -55,9 +55,9 @@ func of(root fs.FS) *Portal {
 	return p
 }
 
-// Serves reports whether a request is the portal's: it asks for one of its files, or it is a
-// browser that opens a page. The pages themselves are made in the browser, so each of them is the
-// index.
+// Serves reports whether a request is for the portal: for one of its files, or from a browser
+// that opens a page. Pages are rendered in the browser, so the index is the answer for each
+// of them.
 func (p *Portal) Serves(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || len(r.URL.Path) > 2048 {
 		return false
@@ -98,10 +98,10 @@ func (p *Portal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(data)
 }
 
-// small is a file that is not worth packing, in bytes.
+// small is the size in bytes up to which files are not compressed.
 const small = 1024
 
-// takesGzip reports whether a client takes a packed answer.
+// takesGzip reports whether a client accepts gzip.
 func takesGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		coding, quality, _ := strings.Cut(strings.ReplaceAll(part, " ", ""), ";")
@@ -112,7 +112,7 @@ func takesGzip(r *http.Request) bool {
 	return false
 }
 
-// pack makes gzip of a file, once.
+// pack compresses a file, once.
 func (p *Portal) pack(name string, data []byte) []byte {
 	if done, ok := p.packed.Load(name); ok {
 		if b, ok := done.([]byte); ok {
@@ -120,15 +120,15 @@ func (p *Portal) pack(name string, data []byte) []byte {
 		}
 	}
 	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is one that there is
-	_, _ = z.Write(data)                                  // into memory
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level exists
+	_, _ = z.Write(data)                                  // writes to memory do not fail
 	_ = z.Close()
 	p.packed.Store(name, b.Bytes())
 	return b.Bytes()
 }
 
-// serveIndex answers with the one page. Its nonce is new each time: only what the page's own script
-// makes may have styles.
+// serveIndex answers with the index. Its nonce is new each time: only the page's own script
+// may add styles.
 func (p *Portal) serveIndex(w http.ResponseWriter) {
 	nonce := rand.Text()
 	h := w.Header()
@@ -139,14 +139,15 @@ func (p *Portal) serveIndex(w http.ResponseWriter) {
 	_, _ = w.Write([]byte(strings.ReplaceAll(string(p.files[index]), nonceTag, nonce)))
 }
 
-// policy is what a page may do: run and load what comes from this server, and nothing that stands
-// in the page itself.
+// policy is the content security policy of a page: it may run and load what comes from this
+// server, and nothing inline.
 func policy(style string) string {
 	return "default-src 'none'; script-src 'self'; style-src " + style + "; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
 		"worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 }
 
-// types are those of the files that Vite writes; a machine's own table may lack them.
+// types are the media types of the files that Vite writes; a machine's own table may lack
+// them.
 var types = map[string]string{
 	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".woff2": "font/woff2",
 }

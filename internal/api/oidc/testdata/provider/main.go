@@ -26,7 +26,7 @@ type withGroups struct {
 	file string
 }
 
-// SetUserinfoFromToken adds the groups to what the userinfo endpoint tells.
+// SetUserinfoFromToken adds the groups to the userinfo endpoint.
 func (s withGroups) SetUserinfoFromToken(ctx context.Context, info *oidc.UserInfo, token, subject, origin string) error {
 	if err := s.Storage.SetUserinfoFromToken(ctx, info, token, subject, origin); err != nil {
 		return err
