@@ -1,7 +1,6 @@
-// Package cli is what all commands share: App, one run of the command line with
-// its streams, flags and server, tables and trees in text, the lines of several
-// tasks, streams and ports of a task, and what errors become. It must not know what
-// any command does.
+// Package cli is what all commands share: App, which is one run of the command line with its
+// streams, flags and server; tables and trees in text; the lines of several tasks; streams
+// and ports of a task; and messages for errors. It must not know what any command does.
 package cli
 
 import (
@@ -34,14 +33,14 @@ type App struct {
 	Timeout   time.Duration
 }
 
-// Noun makes a command that only holds verbs.
+// Noun makes a command that only has verbs.
 func Noun(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: NounHelp}
 	c.AddCommand(verbs...)
 	return c
 }
 
-// NounHelp answers a noun without a verb, or with one that does not exist.
+// NounHelp answers a noun without a verb, or with an unknown one.
 func NounHelp(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return c.Help()

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Confirm asks on the terminal. Without one it refuses, and says what to do.
+// Confirm asks on the terminal. Without a terminal it refuses, and says what to do instead.
 func (a *App) Confirm(question, otherwise string) error {
 	if !IsTerminal(os.Stdin) || !a.TTY {
 		return Hint{fmt.Errorf("nothing was changed: there is no terminal to ask on"), otherwise}
@@ -20,8 +20,8 @@ func (a *App) Confirm(question, otherwise string) error {
 	return err
 }
 
-// Answered asks, and reports whether the answer is yes. Ctrl-C is no answer: the error is
-// context.Canceled then, and that nothing was done has been said.
+// Answered asks, and reports whether the answer is yes. After Ctrl-C it says that nothing was
+// done, and the error is context.Canceled.
 func Answered(a *App, question string) (yes bool, err error) {
 	fmt.Fprint(a.Errs, question+" [y/N] ")
 	type line struct {
@@ -29,7 +29,7 @@ func Answered(a *App, question string) (yes bool, err error) {
 		err  error
 	}
 	typed := make(chan line, 1)
-	go func() { // a read of a terminal cannot be called off; the process ends with the command
+	go func() { // a read from a terminal cannot be cancelled; it ends with the process
 		text, err := bufio.NewReader(a.In).ReadString('\n')
 		typed <- line{text, err}
 	}()
@@ -39,7 +39,7 @@ func Answered(a *App, question string) (yes bool, err error) {
 		return false, context.Canceled
 	case l := <-typed:
 		if l.err != nil {
-			fmt.Fprintln(a.Errs) // the line of the question has no end yet
+			fmt.Fprintln(a.Errs) // ends the line of the question
 		}
 		text := strings.ToLower(strings.TrimSpace(l.text))
 		return text == "y" || text == "yes", nil

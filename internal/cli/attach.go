@@ -20,26 +20,26 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Streams are what a command is given.
+// Streams are the input and the outputs of a command.
 type Streams struct {
-	In       io.Reader // nil: it has no input
+	In       io.Reader // nil is no input
 	Out, Err io.Writer
-	// Terminal is the terminal that In and Out are; nil: the command's streams are pipes.
+	// Terminal is the terminal of In and Out; with nil the command's streams are pipes.
 	Terminal *os.File
-	Term     string // its kind
+	Term     string // type of the terminal
 }
 
-// ExecIn runs a command beside a task to its end. The terminal is as it was when it returns.
+// ExecIn runs a command beside a task to its end, and restores the terminal.
 func ExecIn(ctx context.Context, client *rest.Client, task rest.TaskName, command []string,
 	s Streams) (end rest.ExecEnd, err error) {
 	request := rest.ExecRequest{Command: command}
 	if s.Terminal != nil {
 		request.Terminal, request.Term = sizeOf(s.Terminal), s.Term
-		// The terminal is given back also when this process is told to end.
+		// The terminal is restored also when this process is told to end.
 		told, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
 		defer stop()
 		ctx = told
-		if s.In != nil { // else no key would end it
+		if s.In != nil { // else no key could end it
 			restore, err := rawMode(s.Terminal)
 			if err != nil {
 				return end, fmt.Errorf("the terminal cannot be taken over: %w", err)
@@ -57,7 +57,7 @@ func ExecIn(ctx context.Context, client *rest.Client, task rest.TaskName, comman
 	}
 	go func() {
 		if s.In != nil {
-			_, _ = io.Copy(e, s.In) // a command that has ended takes nothing
+			_, _ = io.Copy(e, s.In) // a command that has ended reads nothing
 		}
 		_ = e.CloseWrite()
 	}()
@@ -72,7 +72,7 @@ func sizeOf(f *os.File) *rest.TermSize {
 	return &rest.TermSize{Rows: z.Row, Cols: z.Col}
 }
 
-// rawMode hands each key on as it is, Ctrl-C as well, until restore is called.
+// rawMode passes each key on as it is, also Ctrl-C, until restore is called.
 func rawMode(f *os.File) (restore func(), err error) {
 	before, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	if err != nil {
@@ -97,7 +97,7 @@ func follow(f *os.File, e *rest.Exec) (stop func()) {
 	signal.Notify(changed, syscall.SIGWINCH)
 	go func() {
 		for range changed {
-			_ = e.Resize(*sizeOf(f)) // the end of the connection is seen elsewhere
+			_ = e.Resize(*sizeOf(f)) // a broken connection is noticed elsewhere
 		}
 	}()
 	return func() {
@@ -120,7 +120,7 @@ func ParsePorts(text string) (local, remote uint16, err error) {
 	return uint16(l), uint16(r), nil
 }
 
-// TaskNames lists tasks, the first eight of them.
+// TaskNames lists the first eight of some tasks.
 func TaskNames(tasks []rest.TaskStatus) string {
 	var names []string
 	for _, t := range tasks[:min(len(tasks), 8)] {
@@ -133,7 +133,7 @@ func TaskNames(tasks []rest.TaskStatus) string {
 	return text
 }
 
-// OnlyTask is the only one of some tasks of a job that runs; next is what helps where there is
+// OnlyTask is the only running one of some tasks of a job. next is what to do where there is
 // none.
 func OnlyTask(j *rest.Job, tasks []rest.TaskStatus) (task rest.TaskName, next string, err error) {
 	var run []rest.TaskStatus
@@ -157,9 +157,9 @@ func OnlyTask(j *rest.Job, tasks []rest.TaskStatus) (task rest.TaskName, next st
 	return task, "see: comb job get " + j.Ref, rest.NewProblem(http.StatusConflict, rest.CodeConflict, text)
 }
 
-// ForwardPort listens on the first port of this machine's loopback, and carries what connects there
-// to the second port, a task's, until ctx or the task ends. It prints the address, and what
-// connections failed of.
+// ForwardPort listens on the first port of this machine's loopback, and connects what comes
+// there to the second port, which is the task's, until ctx or the task ends. It prints the
+// address, and why connections failed.
 func ForwardPort(ctx context.Context, client *rest.Client, task rest.TaskName, ports [2]uint16, s Streams) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[0]))))
 	if err != nil {

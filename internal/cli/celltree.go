@@ -21,11 +21,11 @@ type TreeLine struct {
 type cellTree struct {
 	lines []TreeLine
 	names map[model.JobID]rest.NamedJob
-	away  map[cell.NodeName]string // why a node without bad devices is not in service
+	away  map[cell.NodeName]string // why a node is out of service, if it has no bad devices
 }
 
-// CellTree are the cells of a forest from its tops down. A cell without bad devices whose node is
-// out of service says so.
+// CellTree lists the cells of a forest from the top down. It says where a cell without bad
+// devices is on a node that is out of service.
 func CellTree(list *rest.CellList, nodes []rest.NodeStatus) []TreeLine {
 	d := &cellTree{names: map[model.JobID]rest.NamedJob{}, away: map[cell.NodeName]string{}}
 	for i := range nodes {
@@ -49,8 +49,8 @@ func CellTree(list *rest.CellList, nodes []rest.NodeStatus) []TreeLine {
 	return d.lines
 }
 
-// draw draws one cell and those below it. branch stands before its own line,
-// below before theirs.
+// draw draws a cell and its children. branch is the prefix of its own line, below that of
+// theirs.
 func (d *cellTree) draw(c *rest.CellStatus, branch, below string) {
 	d.lines = append(d.lines, TreeLine{branch + d.label(c), c.State, vcOf(c), d.job(c.Job), d.health(c)})
 	for i := range c.Children {
@@ -63,8 +63,8 @@ func (d *cellTree) draw(c *rest.CellStatus, branch, below string) {
 	}
 }
 
-// health says what is wrong with a cell: that it is bad, or that its node, or all
-// that is wrong in it, is out of service for another reason.
+// health says what is wrong with a cell: it is bad, or its node, or all that is wrong in it,
+// is out of service for another reason.
 func (d *cellTree) health(c *rest.CellStatus) string {
 	switch {
 	case c.Healthy:

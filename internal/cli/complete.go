@@ -47,7 +47,7 @@ func NodeNames(ctx context.Context, c *rest.Client) ([]string, error) {
 	return out, err
 }
 
-// Complete lets the shell complete a command's first argument with names.
+// Complete makes the shell complete a command's first argument with names.
 func (a *App) Complete(list Names) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -67,19 +67,19 @@ func (a *App) Complete(list Names) func(*cobra.Command, []string, string) ([]str
 	}
 }
 
-// Guess is a name that was not found, and where the right one may be.
+// Guess is a name that was not found, and the list that may have the right one.
 type Guess struct {
 	Word string
 	List Names
 }
 
-// DidYouMean adds the likely name to a "not found".
+// DidYouMean adds the likely name to a "not found" error.
 func (a *App) DidYouMean(ctx context.Context, client *rest.Client, err error, g Guess) error {
 	_, noNumber := strconv.ParseUint(g.Word, 10, 64)
 	switch {
 	case rest.CodeOf(err) != rest.CodeNotFound || errors.As(err, &Hint{}):
 		return err
-	case noNumber == nil || strings.Contains(g.Word, "~"): // no own name is near a number, or another user's job
+	case noNumber == nil || strings.Contains(g.Word, "~"): // a number or another user's job is no misspelt name
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

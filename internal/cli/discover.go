@@ -16,15 +16,14 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 )
 
-// EndpointFiles are where a server of a data directory says where it is: there, as
-// the server that this user started last, and as one of several.
+// EndpointFiles are the files in which a server of a data directory writes its endpoint:
+// there, as the server that this user started last, and as one of several.
 func (a *App) EndpointFiles(data, cluster string) []string {
 	return []string{filepath.Join(data, contexts.EndpointFile), filepath.Join(a.stateDir(), contexts.EndpointFile),
 		filepath.Join(a.stateDir(), "server-"+cluster+".json")}
 }
 
-// CheckAlone refuses to serve a copy of the data directory of a server of this user that still runs
-// here.
+// CheckAlone refuses to serve a copy of a data directory whose server still runs here.
 func (a *App) CheckAlone(dir, cluster string) error {
 	files := a.EndpointFiles(dir, cluster)
 	pid, where := contexts.Twin(files[len(files)-1], dir)
@@ -35,7 +34,7 @@ func (a *App) CheckAlone(dir, cluster string) error {
 		Advice: fmt.Sprintf("to go on with this copy, end that server first (kill -INT %d)", pid)}
 }
 
-// DefaultDir is said of --data where a server may run on the directory.
+// DefaultDir describes the default of --data where a server may run on the directory.
 const DefaultDir = "data directory (default: that of the server that the other commands find, else that of comb serve)"
 
 // DataDir is the data directory that a command reads.
@@ -43,8 +42,8 @@ func (a *App) DataDir(named string) contexts.Directory {
 	return wanted(a).Directory(named, a.DefaultData())
 }
 
-// Unfound is an error of a data directory, with what to do where that was not found, not another
-// file.
+// Unfound adds to an error of a data directory what to do if the directory itself, and not
+// another file, was not found.
 func Unfound(err error, dir string) error {
 	if _, gone := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && errors.Is(gone, fs.ErrNotExist) {
 		return Hint{err, "name the data directory of the server with --data"}
@@ -52,15 +51,15 @@ func Unfound(err error, dir string) error {
 	return err
 }
 
-// stateDir is where this user's commands look for the server started last.
+// stateDir is the folder in which this user's commands look for the server started last.
 func (a *App) stateDir() string { return a.userDir("XDG_STATE_HOME", "state") }
 
 // DefaultData is the default data directory.
 func (a *App) DefaultData() string { return a.userDir("XDG_DATA_HOME", "share") }
 
-// userDir is Comb's own folder in one of the user's base folders. A user without
-// a home gets one below /nonexistent, where nothing can be written or found,
-// rather than one that depends on the present folder.
+// userDir is Comb's own folder in one of the user's base folders. A user without a home gets
+// one below /nonexistent, where nothing can be written or found, rather than one that depends
+// on the present folder.
 func (a *App) userDir(variable, name string) string {
 	if dir := a.Env(variable); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "comb")
@@ -72,10 +71,10 @@ func (a *App) userDir(variable, name string) string {
 	return filepath.Join(home, ".local", name, "comb")
 }
 
-// Reached is a server that commands were given, and what this machine knows of it.
+// Reached is the server of a command, and what this machine knows of it.
 type Reached struct {
 	Client *rest.Client
-	known  *contexts.Endpoint // nil: this user did not start it here
+	known  *contexts.Endpoint // nil if this user did not start it here
 }
 
 // Client finds the server and its token.
@@ -84,8 +83,8 @@ func (a *App) Client() (*rest.Client, error) {
 	return r.Client, err
 }
 
-// Reach finds the server and its token: flag, then environment, then the current context, then the
-// server that this user started last on this machine.
+// Reach finds the server and its token: by flag, then environment, then the current context,
+// then the server that this user started last on this machine.
 func (a *App) Reach() (Reached, error) {
 	t, err := a.Target()
 	if err != nil {
@@ -100,9 +99,9 @@ func (a *App) Reach() (Reached, error) {
 	return r, nil
 }
 
-// Dial makes the client of a server. One with TLS that this user started on this machine is asked
-// over its socket, where the kernel says who answers: its certificate need not be for this
-// machine's loopback, nor its authority known here.
+// Dial makes the client of a server. A server with TLS that this user started on this machine
+// is reached over its socket, where the kernel identifies it: its certificate need not be
+// valid for loopback, nor its authority be known here.
 func Dial(t contexts.Target) (*rest.Client, error) {
 	c, err := rest.NewTrustingClient(t.URL, t.Token, t.CA)
 	if err == nil && t.Known != nil && t.Known.Socket != "" && len(t.CA) == 0 && strings.HasPrefix(t.URL, "https://") {
@@ -113,14 +112,14 @@ func Dial(t contexts.Target) (*rest.Client, error) {
 	return c, err
 }
 
-// wanted is what flags and environment say of the server that is meant.
+// wanted is what flags and environment say about the server.
 func wanted(a *App) contexts.Wanted {
 	return contexts.Wanted{Server: First(a.Server, a.Env("COMB_SERVER")),
 		TokenFile: First(a.TokenFile, a.Env("COMB_TOKEN_FILE")),
 		CAFile:    First(a.TLSCA, a.Env("COMB_TLS_CA")), State: a.stateDir(), Dir: contexts.Dir(a.Env)}
 }
 
-// Target is the server that is asked.
+// Target is the server of the command.
 func (a *App) Target() (contexts.Target, error) {
 	t, err := wanted(a).Find()
 	if errors.Is(err, contexts.ErrNone) {
@@ -130,8 +129,8 @@ func (a *App) Target() (contexts.Target, error) {
 	return t, err
 }
 
-// Local returns a client over the socket of a server of this user on this machine.
-// The error says why the server is none.
+// Local returns a client over the socket of a server of this user on this machine. The error
+// says why the server is not one.
 func (r *Reached) Local(ctx context.Context) (*rest.Client, error) {
 	switch {
 	case r.known == nil:
@@ -142,7 +141,7 @@ func (r *Reached) Local(ctx context.Context) (*rest.Client, error) {
 	return r.Client.Local(ctx, r.known.Socket)
 }
 
-// ServerNamed reports whether the user said which server is meant.
+// ServerNamed reports whether the user named a server.
 func (a *App) ServerNamed() bool { return First(a.Server, a.Env("COMB_SERVER")) != "" }
 
 // First is the first of the values that is not empty.
@@ -155,7 +154,7 @@ func First(values ...string) string {
 	return ""
 }
 
-// ttyIoctl asks the kernel, which alone knows.
+// ttyIoctl asks the kernel whether a file is a terminal.
 func ttyIoctl(f *os.File) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil

@@ -47,7 +47,7 @@ func (u UsageError) Error() string { return u.Err.Error() }
 // Unwrap is for errors.As.
 func (u UsageError) Unwrap() error { return u.Err }
 
-// Outcome ends the program with a job's outcome; there is nothing more to say.
+// Outcome ends the program with a job's outcome, without a message.
 type Outcome int
 
 // Error implements error.
@@ -70,7 +70,7 @@ func Usage(c *cobra.Command, format string, args ...any) error {
 	return UsageError{c, fmt.Errorf(format, args...)}
 }
 
-// unknownVerb says which verbs or nouns there are, and the likely one first.
+// unknownVerb lists the existing verbs or nouns, the likely one first.
 func unknownVerb(c *cobra.Command, word string) error {
 	var known []string
 	for _, sub := range c.Commands() {
@@ -87,7 +87,7 @@ func unknownVerb(c *cobra.Command, word string) error {
 	return Usage(c, "unknown command %q%s", word, document.DidYouMean(word, known))
 }
 
-// Foreign are words of slurm and kubectl, and the commands that do the like.
+// Foreign are words of slurm and kubectl, with the commands that do the same.
 var Foreign = map[string][]string{
 	"sbatch": {"job submit"}, "srun": {"job run"}, "salloc": {"job run"}, "squeue": {"job list"},
 	"sacct":   {"job list --state all"},
@@ -108,16 +108,16 @@ var Foreign = map[string][]string{
 	"restart": {"job requeue", "job clone"}, "retry": {"job clone", "job requeue"}, "quota": {"vc list"},
 }
 
-// Below are words below the jobs that mean another thing there than at the top.
+// Below are words that mean another command below "job" than at the top.
 var Below = map[string][]string{"status": {"job get"}, "info": {"job get"}, "rm": {"job stop"}}
 
-// foreignWithout are words for what is not there, and what is done instead.
+// foreignWithout are words for missing features, with what to do instead.
 var foreignWithout = map[string]string{
 	"cp": "comb copies no files: tasks read and write storages (--storage), and --upload gives a job a folder",
 }
 
-// meant returns the commands that a word at the top, or below the jobs, most likely means: a word
-// of another scheduler, else the verb of one noun.
+// meant returns the commands that a word at the top, or below "job", most likely means: a
+// word of another scheduler, else the verb of one noun.
 func meant(c *cobra.Command, word string) (at []string) {
 	word = strings.ToLower(word)
 	known := Foreign[word]
@@ -143,7 +143,7 @@ func meant(c *cobra.Command, word string) (at []string) {
 	return at
 }
 
-// HelpOfKnown makes comb help refuse a command that is not there.
+// HelpOfKnown makes comb help refuse unknown commands.
 func HelpOfKnown(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})
@@ -158,9 +158,8 @@ func HelpOfKnown(root *cobra.Command) {
 	}
 }
 
-// Args makes usage errors of a command's own check of its arguments: they say
-// what is wanted in the words of the command's usage line. No argument may be
-// empty: in scripts that is a variable that was not set.
+// Args turns errors of a command's check of its arguments into usage errors, in the words of
+// the command's usage line. No argument may be empty: in scripts that is an unset variable.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, list []string) error {
 		_, want, _ := strings.Cut(strings.ReplaceAll(c.Use, "[flags] ", ""), " ")
@@ -182,12 +181,12 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// FlagError says in plain words which flag is wrong.
+// FlagError says which flag is wrong.
 func FlagError(c *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var gone *pflag.NotExistError
 	switch {
-	case errors.As(err, &gone) && c.HasSubCommands() && c.Flags().NArg() > 0: // of a command that is not there
+	case errors.As(err, &gone) && c.HasSubCommands() && c.Flags().NArg() > 0: // of an unknown command
 		return unknownVerb(c, c.Flags().Arg(0))
 	case errors.As(err, &gone):
 		return Usage(c, "%w%s", err, InsteadOf(c, gone.GetSpecifiedName(), gone.GetSpecifiedShortnames()))
@@ -225,8 +224,7 @@ func FlagError(c *cobra.Command, err error) error {
 	return Usage(c, "--%s %q: want %s", f.Name, value.GetValue(), want)
 }
 
-// Exit prints what went wrong on stderr (what, why, what next) and returns the
-// exit code.
+// Exit prints an error on stderr (what, why, what next) and returns the exit code.
 func (a *App) Exit(err error) int {
 	var out Outcome
 	switch {
@@ -268,7 +266,8 @@ func (a *App) WasInterrupted() bool {
 	}
 }
 
-// lookAgain says how to learn whether what had no answer was done; "" where it surely was not.
+// lookAgain says how to find out whether a request without an answer had its effect; "" where
+// it surely had none.
 func lookAgain(err error) string {
 	var u *rest.Unsure
 	if !errors.As(err, &u) {
@@ -344,8 +343,8 @@ func JobOutcome(p model.Phase) error {
 	return Outcome(exitJobFailed)
 }
 
-// Clean removes what could drive a terminal from a text that may come from
-// strangers. Line breaks stay if lines is true.
+// Clean removes from a text of strangers what could control a terminal. Line breaks stay if
+// lines is true.
 func Clean(text string, lines bool) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -53,7 +53,7 @@ func InFile(file string, err error) error {
 		return err
 	}
 	if slices.ContainsFunc(p.Errors, func(e rest.FieldError) bool { return strings.HasPrefix(e.Pointer, "query.") }) {
-		return err // of a flag beside the file
+		return err // about a flag and not the file
 	}
 	if file == "-" {
 		file = "standard input"
@@ -75,12 +75,12 @@ type Located struct {
 	Err  error
 }
 
-// Warn tells what is odd about a file.
+// Warn prints warnings about a file.
 func (a *App) Warn(file string, warnings []string) {
 	for _, w := range warnings {
 		sep := ": "
 		if w != "" && w[0] >= '1' && w[0] <= '9' {
-			sep = ":" // it begins with its line
+			sep = ":" // the warning begins with its line
 		}
 		if file == "" {
 			sep = ""

@@ -12,20 +12,20 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// ErrEmptyFlag is the error of an empty value, where none may be empty.
+// ErrEmptyFlag is the error of an empty value that is not allowed.
 var ErrEmptyFlag = errors.New("it is empty")
 
-// filled is the value of a flag that chooses things. An empty value would choose all of them, and
-// in a script it is a variable that was not set.
+// filled is the value of a flag that selects things. An empty value would select all of them,
+// and in a script it is an unset variable.
 type filled struct{ pflag.Value }
 
-// NeverEmpty makes flags of a set refuse an empty value, and an empty one in a list.
+// NeverEmpty makes flags of a set refuse an empty value, and an empty element of a list.
 func NeverEmpty(set *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		f := set.Lookup(name)
 		f.Value = filled{f.Value}
 		if f.DefValue == "[]" {
-			f.DefValue = "" // the help shows the default of a value that it does not know
+			f.DefValue = "" // the help prints the default of a value of an unknown type
 		}
 	}
 }
@@ -38,8 +38,8 @@ func (f filled) Set(text string) error {
 	return f.Value.Set(text)
 }
 
-// foreign are flags of slurm, docker and kubectl, and those that do the like: of several the first
-// that a command has.
+// foreign are flags of slurm, docker and kubectl, with the flags that do the same. Of several
+// the first counts that the command has.
 var foreign = map[string][]string{
 	"mem": {"memory"}, "mem-per-node": {"memory"}, "time": {"time-limit"}, "t": {"time-limit", "state"},
 	"nice": {"priority"}, "qos": {"priority"}, "shm-size": {"shm"}, "reservation": {"pin"},
@@ -50,8 +50,8 @@ var foreign = map[string][]string{
 	"c": {"cpus"}, "mine": {"user"}, "me": {"user"}, "u": {"user"}, "states": {"state"},
 }
 
-// without are flags for what a command has no flag for, and what is done instead, where it has all
-// these flags.
+// without are flags for features that a command lacks, with what to do instead. An entry
+// counts where the command has all flags in has.
 var without = map[string]struct {
 	has  []string
 	text string
@@ -66,8 +66,8 @@ var without = map[string]struct {
 	"dependency": {[]string{"vc", "dry-run"}, "no job waits for another: submit it behind comb job wait JOB"},
 }
 
-// InsteadOf says which flag of a command was meant by one that it has not: by its name, or by
-// letters of which it is one.
+// InsteadOf says which flag of a command was meant by an unknown one: by its name, or by
+// letters that contain it.
 func InsteadOf(c *cobra.Command, name, letters string) string {
 	for _, word := range []string{letters, name} {
 		w, known := without[word]
@@ -83,7 +83,8 @@ func InsteadOf(c *cobra.Command, name, letters string) string {
 	return NearWord(c, name)
 }
 
-// NearWord says which flag of a command was meant, if one is near: "; did you mean --gpus?".
+// NearWord says which flag of a command was meant, if one is similar: "; did you mean
+// --gpus?".
 func NearWord(c *cobra.Command, word string) string {
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -97,8 +98,8 @@ func NearWord(c *cobra.Command, word string) string {
 	return ""
 }
 
-// NamedFlag names the flags of a command where a server's refusal names fields of the request that
-// they became.
+// NamedFlag replaces fields of a request in a server's refusal by the flags from which they
+// come.
 func NamedFlag(c *cobra.Command, err error) error {
 	var p *rest.Problem
 	if !errors.As(err, &p) {

@@ -14,47 +14,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Screen is where several tasks print. On a terminal it shows complete lines, and below them one
-// line for each task whose last line is still being written, such as a progress bar: each keeps its
-// own place and its task's name, whatever the task prints. Elsewhere lines follow each other.
+// Screen is the output of several tasks. On a terminal it prints complete lines. Below them
+// each task whose last line is not complete, such as a progress bar, has one line: in its own
+// place, with its task's name, whatever the task prints. Elsewhere lines follow each other.
 type Screen struct {
 	mu    sync.Mutex
-	term  *os.File // where the lines that change are drawn; nil where that is no terminal
+	term  *os.File // on which changing lines are drawn; nil is none
 	live  []liveLine
-	drawn int         // lines of live that are on the terminal, above the cursor
-	open  *LineWriter // whose line without an end the cursor stands behind, of those that pass bytes as they come
+	drawn int         // how many lines of live are on the terminal, above the cursor
+	open  *LineWriter // the writer without a prefix after whose incomplete line the cursor is
 }
 
-// liveLine is what a task has printed of a line so far.
+// liveLine is a line that a task has not completed.
 type liveLine struct {
-	prefix string // the task
+	prefix string // of the task
 	text   string
-	from   *LineWriter // of its streams, that printed last
+	from   *LineWriter // the one of its streams that printed last
 }
 
-// LineWriter writes whole lines with a prefix, so that tasks do not mix within
-// a line. Without a prefix bytes pass as they come.
+// LineWriter writes complete lines with a prefix, so that tasks do not mix within a line.
+// Without a prefix bytes pass unchanged.
 type LineWriter struct {
 	screen *Screen
 	out    io.Writer
 	term   bool // out is a terminal
 	prefix string
-	rest   []byte // of a line that has no end yet
-	ended  bool   // the last line ended in a carriage return: a line feed behind it ends no other
+	rest   []byte // the line that is not complete
+	ended  bool   // the last line ended in a carriage return, so a line feed after it ends no further one
 }
 
-// NewScreen is the terminal of the first of some streams that is one, or no terminal; a stream is
-// nil where it is none.
+// NewScreen uses the first terminal among some streams; nil streams are no terminals.
 func NewScreen(streams ...*os.File) *Screen { return &Screen{term: cmp.Or(streams...)} }
 
-// Writer returns what one stream of a task is written to, which goes on to out; terminal says that
-// this is one. prefix is what every line of the task begins with; without one bytes pass as they
-// come.
+// Writer returns the writer for one stream of a task, which goes on to out. terminal says
+// that out is one. prefix begins every line of the task; without it bytes pass unchanged.
 func (s *Screen) Writer(out io.Writer, terminal bool, prefix string) *LineWriter {
 	return &LineWriter{screen: s, out: out, term: terminal, prefix: prefix}
 }
 
-// maxLine bounds what is kept of a line without an end.
+// maxLine bounds the memory of an incomplete line.
 const maxLine = 64 << 10
 
 // Write implements io.Writer.
@@ -63,7 +61,7 @@ func (w *LineWriter) Write(p []byte) (int, error) {
 	defer w.screen.mu.Unlock()
 	switch {
 	case w.prefix == "":
-		// What changes has no place below what is not known to end in a line feed.
+		// Changing lines cannot be drawn below output that may not end in a line feed.
 		if err := w.screen.clear(); err != nil {
 			return 0, err
 		}
@@ -87,7 +85,7 @@ func (w *LineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Finish writes a last line that has no end.
+// Finish writes a last incomplete line.
 func (w *LineWriter) Finish() {
 	w.screen.mu.Lock()
 	defer w.screen.mu.Unlock()
@@ -106,15 +104,15 @@ func (w *LineWriter) Finish() {
 	}
 }
 
-// StreamPair is both streams of a task, standard output first, in the order in which they were
-// printed. What is not the end of a line yet waits for it as long as more is there, so that neither
-// stream goes on within a line of the other.
+// StreamPair is both streams of a task, standard output first, in the order in which they
+// were written. An incomplete line is held back as long as more follows, so that no stream
+// continues within a line of the other.
 type StreamPair struct {
 	To   [2]*LineWriter
 	held [2][]byte
 }
 
-// Piece takes what a stream goes on with.
+// Piece receives the next bytes of a stream.
 func (p *StreamPair) Piece(stderr bool, text []byte) error {
 	i := 0
 	if stderr {
@@ -133,7 +131,7 @@ func (p *StreamPair) Piece(stderr bool, text []byte) error {
 	return err
 }
 
-// Pause shows what has no end yet: nothing more is there for now.
+// Pause prints incomplete lines, since nothing more is there for now.
 func (p *StreamPair) Pause() error {
 	for i, text := range p.held {
 		if len(text) == 0 {
@@ -147,7 +145,7 @@ func (p *StreamPair) Pause() error {
 	return nil
 }
 
-// Finish writes last lines that have no end.
+// Finish writes last incomplete lines.
 func (p *StreamPair) Finish() error {
 	err := p.Pause()
 	for _, w := range p.To {
@@ -156,8 +154,9 @@ func (p *StreamPair) Finish() error {
 	return err
 }
 
-// states takes in what a task printed, and returns its lines for a file or a pipe: every state of a
-// line that a carriage return overwrites is a line of its own, so that nothing is lost.
+// states processes the output of a task for a file or a pipe, and returns its lines. Every
+// state of a line that a carriage return overwrites becomes a line of its own, so that
+// nothing is lost.
 func (w *LineWriter) states(p []byte) []string {
 	var out []string
 	w.rest = append(w.rest, p...)
@@ -182,8 +181,8 @@ func (w *LineWriter) states(p []byte) []string {
 	}
 }
 
-// update takes in what a task printed, and returns the lines that are complete, each as it stood
-// last. What was overwritten of the line that is not complete is forgotten.
+// update processes the output of a task, and returns the complete lines in their last states.
+// Overwritten text of the incomplete line is dropped.
 func (w *LineWriter) update(p []byte) []string {
 	var out []string
 	w.rest = append(w.rest, p...)
@@ -208,8 +207,8 @@ func (w *LineWriter) update(p []byte) []string {
 	return out
 }
 
-// lastState is what a terminal shows of a line: what stands behind the last carriage return that
-// has something behind it.
+// lastState is what a terminal shows of a line: the text after the last carriage return that
+// has text after it.
 func lastState(line []byte) []byte {
 	line = bytes.TrimRight(line, "\r")
 	return line[bytes.LastIndexByte(line, '\r')+1:]
@@ -217,7 +216,7 @@ func lastState(line []byte) []byte {
 
 func blank(text []byte) bool { return len(bytes.TrimSpace(text)) == 0 }
 
-// apart ends a line on the terminal that has no end yet, where another stream than its own goes on.
+// apart ends an incomplete line on the terminal before another stream continues.
 func (s *Screen) apart(next *LineWriter) error {
 	before := s.open
 	s.open = nil
@@ -228,7 +227,7 @@ func (s *Screen) apart(next *LineWriter) error {
 	return err
 }
 
-// print puts complete lines of a task on the terminal, and draws the lines that change below them.
+// print prints complete lines of a task, and draws the changing lines below them.
 func (s *Screen) print(w *LineWriter, lines []string, live string) error {
 	if err := s.undraw(); err != nil {
 		return err
@@ -249,7 +248,7 @@ func (s *Screen) print(w *LineWriter, lines []string, live string) error {
 	return err
 }
 
-// undraw takes the lines that change from the terminal.
+// undraw removes the changing lines from the terminal.
 func (s *Screen) undraw() error {
 	if s.drawn == 0 {
 		return nil
@@ -259,14 +258,13 @@ func (s *Screen) undraw() error {
 	return err
 }
 
-// clear takes them from the terminal for good.
+// clear removes the changing lines for good.
 func (s *Screen) clear() error {
 	s.live = nil
 	return s.undraw()
 }
 
-// keep remembers what a task has printed of a line; what its other stream had there gives way to
-// it.
+// keep stores the incomplete line of a task. It replaces that of the task's other stream.
 func (s *Screen) keep(w *LineWriter, text string) {
 	i := slices.IndexFunc(s.live, func(l liveLine) bool { return l.prefix == w.prefix })
 	hide := blank([]byte(text))
@@ -281,8 +279,8 @@ func (s *Screen) keep(w *LineWriter, text string) {
 	}
 }
 
-// draw is the lines that change, cut to the terminal's width: the last ones, where it has fewer
-// rows.
+// draw is the changing lines, cut to the terminal's width; only the last ones, if it has
+// fewer rows.
 func (s *Screen) draw() string {
 	columns, rows := 80, 24
 	if size, err := unix.IoctlGetWinsize(int(s.term.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 &&
@@ -298,7 +296,7 @@ func (s *Screen) draw() string {
 	return out.String()
 }
 
-// fit cuts a text to so many columns. Letters of wide scripts and pictures take two.
+// fit cuts a text to a number of columns. Characters of wide scripts and pictures take two.
 func fit(text string, columns int) string {
 	for i, r := range text {
 		columns--
@@ -312,8 +310,8 @@ func fit(text string, columns int) string {
 	return text
 }
 
-// printable is a text without what moves the cursor or sets up the terminal; with colors it keeps
-// those, and ends them.
+// printable removes what moves the cursor or sets up the terminal. With colors it keeps
+// colors, and ends them.
 func printable(text string, colors bool) string {
 	var out strings.Builder
 	colored := false
@@ -339,7 +337,7 @@ func printable(text string, colors bool) string {
 	return strings.ReplaceAll(out.String(), "\t", "    ")
 }
 
-// escape measures the control sequence that a text begins with, and says whether it is one that
+// escape returns the length of the control sequence at the start of a text, and whether it
 // sets colors.
 func escape(text string) (n int, color bool) {
 	if len(text) < 2 {
@@ -349,7 +347,7 @@ func escape(text string) (n int, color bool) {
 	case '[':
 		for i := 2; i < len(text); i++ {
 			switch c := text[i]; {
-			case c < 0x20 || c > 0x7e: // no part of one: it ends here
+			case c < 0x20 || c > 0x7e: // not part of a sequence, which ends here
 				return i, false
 			case c >= 0x40:
 				return i + 1, c == 'm' && strings.Trim(text[2:i], "0123456789;:") == ""

@@ -16,7 +16,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// MoreFormats is the annotation of a command that has one more output format.
+// MoreFormats is the annotation of a command with one more output format.
 const MoreFormats = "more-formats"
 
 // CheckFlags checks the flags that all commands have, and starts the time limit.
@@ -30,7 +30,7 @@ func (a *App) CheckFlags(c *cobra.Command) error {
 		return Usage(c, "--output %q: want %s or %s", a.Format, strings.Join(formats[:last], ", "), formats[last])
 	}
 	if a.Timeout > 0 {
-		// The process ends with the command: nothing has to be released earlier.
+		// The process ends with the command, so nothing needs to be released earlier.
 		ctx, cancel := context.WithTimeout(c.Context(), a.Timeout)
 		context.AfterFunc(ctx, cancel)
 		c.SetContext(ctx)
@@ -38,7 +38,7 @@ func (a *App) CheckFlags(c *cobra.Command) error {
 	return nil
 }
 
-// Show prints a value as the user asked for: the API's own object as JSON or
+// Show prints a value in the format that the user chose: the API's own object as JSON or
 // YAML, or a table that draw fills.
 func (a *App) Show(v any, draw func(*Table)) error {
 	switch a.Format {
@@ -55,8 +55,7 @@ func (a *App) Show(v any, draw func(*Table)) error {
 	return t.w.Flush()
 }
 
-// ShowYAML goes through JSON, which is YAML too, so that both formats have the
-// same keys in the same order.
+// ShowYAML converts JSON, so that both formats have the same keys in the same order.
 func (a *App) ShowYAML(v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -72,7 +71,7 @@ func (a *App) ShowYAML(v any) error {
 	return e.Encode(&tree)
 }
 
-// plain makes a tree look as people write YAML: no braces, quotes where needed.
+// plain gives a tree the style in which people write YAML: no braces, quotes where needed.
 func plain(n *yaml.Node) {
 	n.Style = 0
 	for _, inner := range n.Content {
@@ -105,19 +104,19 @@ func (t *Table) Row(cells ...string) {
 	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
 }
 
-// Line prints text that is no row.
+// Line prints text that is not a row.
 func (t *Table) Line(format string, args ...any) {
 	_ = t.w.Flush()
 	fmt.Fprintln(t.App.Out, Clean(fmt.Sprintf(format, args...), false))
 }
 
-// Text prints the lines of a file as they are.
+// Text prints the lines of a file unchanged.
 func (t *Table) Text(lines string) {
 	_ = t.w.Flush()
 	fmt.Fprint(t.App.Out, Clean(lines, true))
 }
 
-// When shows a time: how long ago on a terminal, RFC 3339 otherwise.
+// When writes a time: how long ago on a terminal, RFC 3339 otherwise.
 func (a *App) When(t model.Time) string {
 	if t == 0 {
 		return ""
@@ -133,7 +132,7 @@ func (a *App) When(t model.Time) string {
 	return narrate.Short(d) + " ago"
 }
 
-// Span shows the time from one moment to another, or to now when there is no end.
+// Span writes the time from one moment to another, or to now without an end.
 func (a *App) Span(from, to model.Time) string {
 	if from == 0 {
 		return ""
@@ -145,7 +144,7 @@ func (a *App) Span(from, to model.Time) string {
 	return narrate.Short(max(end.Sub(time.UnixMicro(int64(from))), 0))
 }
 
-// Number shows an integer of any kind.
+// Number writes an integer of any type.
 func Number[T ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint64](n T) string {
 	return fmt.Sprint(n)
 }
@@ -158,7 +157,7 @@ func Count[N int | int32 | int64](n N, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Rows shows a table.
+// Rows prints a table.
 func (a *App) Rows(v any, head []string, rows [][]string) error {
 	return a.Show(v, func(t *Table) {
 		t.Head(head...)
@@ -168,5 +167,5 @@ func (a *App) Rows(v any, head []string, rows [][]string) error {
 	})
 }
 
-// Say prints text beside the result.
+// Say prints text on stderr.
 func (a *App) Say(text string) { fmt.Fprintln(a.Errs, Clean(text, false)) }

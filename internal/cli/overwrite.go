@@ -9,15 +9,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Writes are the files that a command would write because of one flag.
+// Writes are the files that a flag makes a command write.
 type Writes struct {
 	Flag  string
 	Files []string
 }
 
-// KeepApart is an error where a command would write over what it reads, or write one file
-// twice. Files are compared by what they are, not by name. Of a folder that is read all
-// files count; "-" is standard input.
+// KeepApart returns an error where a command would overwrite what it reads, or write one file
+// twice. It compares the files themselves, not their names. All files of a folder that is
+// read count; "-" is standard input.
 func (a *App) KeepApart(c *cobra.Command, reads []string, all ...Writes) error {
 	inputs := a.inputs(reads)
 	var wrong []error
@@ -51,7 +51,7 @@ type input struct {
 
 type inputList []input
 
-// inputs finds the files that are read. Those that are not there are told elsewhere.
+// inputs finds the files that are read. Missing files are reported elsewhere.
 func (a *App) inputs(reads []string) (out inputList) {
 	for _, name := range reads {
 		info, err := os.Stat(name)
@@ -74,7 +74,7 @@ func (a *App) inputs(reads []string) (out inputList) {
 	return out
 }
 
-// find gives the name of the input that a file is; "" where it is none.
+// find returns the name of the input that is this file; "" where none is.
 func (l inputList) find(file string) string {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -88,7 +88,7 @@ func (l inputList) find(file string) string {
 	return ""
 }
 
-// placeOf is the path of a file that need not be there yet, without links in its folder.
+// placeOf is the path of a file that may not exist yet, with links in its folder resolved.
 func placeOf(file string) string {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if real, wrong := filepath.EvalSymlinks(dir); wrong == nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// DurationFlag is a time as job files write it: 90s, 2h30m, 1d12h.
+// DurationFlag is a time in the form of job files: 90s, 2h30m, 1d12h.
 type DurationFlag time.Duration
 
-// maxWait is the largest value of a durationFlag.
+// maxWait is the largest value of a DurationFlag.
 const maxWait = 10 * 365 * 24 * time.Hour
 
 // Set implements pflag.Value.
@@ -31,7 +31,7 @@ func (d *DurationFlag) Set(text string) error {
 	return nil
 }
 
-// String implements pflag.Value; "" is no default worth showing.
+// String implements pflag.Value. "" shows no default.
 func (d *DurationFlag) String() string {
 	if *d == 0 {
 		return ""
@@ -62,13 +62,13 @@ func (m *MemoryFlag) Set(text string) error {
 	return nil
 }
 
-// outside is why an amount is none that can be asked for.
+// outside is why an amount is out of range.
 type outside string
 
 // Error implements error.
 func (o outside) Error() string { return string(o) }
 
-// outsideOf says of a number with a unit whether it is too small or too large; "" is neither.
+// outsideOf says whether a number with a unit is too small or too large; "" is neither.
 func outsideOf(text string) outside {
 	digits := strings.TrimRight(text, "KMGTPEikB")
 	v, err := strconv.ParseFloat(digits, 64)
@@ -87,7 +87,7 @@ func outsideOf(text string) outside {
 	return "too large: the largest unit is Ti, and the most is 1048576Ti"
 }
 
-// String implements pflag.Value; "" is no default worth showing.
+// String implements pflag.Value. "" shows no default.
 func (m *MemoryFlag) String() string {
 	if *m == 0 {
 		return ""
@@ -98,7 +98,8 @@ func (m *MemoryFlag) String() string {
 // Type implements pflag.Value.
 func (m *MemoryFlag) Type() string { return "amount" }
 
-// BudgetFlag is an amount of a disk in MiB, with a unit: a bare number may be meant in any.
+// BudgetFlag is an amount of disk in MiB, which needs a unit: a bare number could be meant in
+// any unit.
 type BudgetFlag struct{ MemoryFlag }
 
 // Set implements pflag.Value.
@@ -112,10 +113,10 @@ func (b *BudgetFlag) Set(text string) error {
 	return nil
 }
 
-// Bytes is the amount.
+// Bytes is the amount in bytes.
 func (b *BudgetFlag) Bytes() int64 { return int64(b.MemoryFlag) << 20 }
 
-// DiskFlag is what a container may write. Where it is not given, a pod may ask for more.
+// DiskFlag is how much a container may write. If it is not given, a pod may ask for more.
 type DiskFlag struct {
 	BudgetFlag
 	given bool
@@ -127,7 +128,7 @@ func (f *DiskFlag) Set(text string) error {
 	return f.BudgetFlag.Set(text)
 }
 
-// Most is what a pod may ask for; 0 is any amount.
+// Most is how much a pod may ask for; 0 is any amount.
 func (f *DiskFlag) Most() int64 {
 	if !f.given {
 		return 0
@@ -135,8 +136,7 @@ func (f *DiskFlag) Most() int64 {
 	return int64(f.MemoryFlag)
 }
 
-// LimitsFlag reads how many ports a task gets of each label.
-// limitsFlag are the limits of each process, by name.
+// LimitsFlag reads the limits of each process, by name.
 type LimitsFlag struct{ Of *map[string]string }
 
 // String implements pflag.Value.
@@ -145,7 +145,7 @@ func (l LimitsFlag) String() string { return "" }
 // Type implements pflag.Value.
 func (l LimitsFlag) Type() string { return "NAME=LIMIT" }
 
-// Set takes one; what a limit may be the server says.
+// Set reads one limit. The server checks its value.
 func (l LimitsFlag) Set(text string) error {
 	name, value, ok := strings.Cut(text, "=")
 	switch {

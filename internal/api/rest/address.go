@@ -6,8 +6,8 @@ import (
 	"net"
 )
 
-// CheckAddress says what is wrong with an address that a server is to listen on. public allows one
-// that other machines reach.
+// CheckAddress says what is wrong with an address on which a server is to listen. public
+// allows an address that other machines can reach.
 func CheckAddress(ctx context.Context, address string, public bool) error {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil {
@@ -23,7 +23,7 @@ func CheckAddress(ctx context.Context, address string, public bool) error {
 	return nil
 }
 
-// Loopback reports whether a host is this machine for itself alone.
+// Loopback reports whether only this machine itself can reach a host.
 func Loopback(host string) bool {
 	if host == "localhost" {
 		return true

@@ -15,7 +15,7 @@ const (
 	mediaYAML = "application/yaml"
 )
 
-// Info asks who answers.
+// Info asks for the name and the version of the server.
 func (c *Client) Info(ctx context.Context) (Info, error) {
 	var out Info
 	err := c.do(ctx, call{method: http.MethodGet, path: "/info"}, &out)
@@ -29,7 +29,7 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 	return out, err
 }
 
-// Submit submits a job. key "" makes a fresh one.
+// Submit submits a job. With key "" it makes a new key.
 func (c *Client) Submit(ctx context.Context, r SubmitRequest, key string) (Submitted, error) {
 	var out Submitted
 	r.DefaultVC = cmp.Or(r.DefaultVC, c.DefaultVC)
@@ -42,8 +42,8 @@ func (c *Client) Submit(ctx context.Context, r SubmitRequest, key string) (Submi
 	return out, err
 }
 
-// submission sends a job file as it is, so that what is wrong with its bytes has a
-// place in it, and anything else as JSON.
+// submission sends a job file unchanged, so that mistakes in its bytes have places in it, and
+// anything else as JSON.
 func submission(path string, r SubmitRequest) call {
 	if r.Quick != nil {
 		return call{method: http.MethodPost, path: path, json: r}
@@ -97,7 +97,7 @@ func (c *Client) Jobs(ctx context.Context, q JobQuery) (JobList, error) {
 	return out, err
 }
 
-// Job returns one job by number or, newest first, by name.
+// Job returns one job by number, or the newest of a name.
 func (c *Client) Job(ctx context.Context, ref string) (Job, error) {
 	var out Job
 	err := c.do(ctx, call{method: http.MethodGet, path: "/jobs/" + element(ref)}, &out)
@@ -109,14 +109,14 @@ func (c *Client) Stop(ctx context.Context, ref string, reason string) (Done, err
 	return c.done(ctx, "/jobs/"+element(ref)+"/stop", StopRequest{Reason: reason})
 }
 
-// JobUsage returns what the running tasks of a job took in the last minutes.
+// JobUsage returns what the running tasks of a job used in the last minutes.
 func (c *Client) JobUsage(ctx context.Context, ref string) (JobUsage, error) {
 	var out JobUsage
 	err := c.do(ctx, call{method: http.MethodGet, path: "/jobs/" + element(ref) + "/usage"}, &out)
 	return out, err
 }
 
-// Tag gives a job a tag, or takes it off.
+// Tag adds a tag to a job, or removes it.
 func (c *Client) Tag(ctx context.Context, ref, tag string, on bool) (Tagged, error) {
 	k := call{method: http.MethodPut, path: "/jobs/" + element(ref) + "/tags/" + element(tag)}
 	if !on {
@@ -137,7 +137,7 @@ func (c *Client) Release(ctx context.Context, ref string) (Done, error) {
 	return c.done(ctx, "/jobs/"+element(ref)+"/release", StopRequest{})
 }
 
-// Requeue stops what runs of a job, so that it waits again.
+// Requeue stops the running gangs of a job, so that it waits again.
 func (c *Client) Requeue(ctx context.Context, ref string, in RequeueRequest) (Done, error) {
 	return c.done(ctx, "/jobs/"+element(ref)+"/requeue", in)
 }
@@ -209,12 +209,12 @@ func (c *Client) Node(ctx context.Context, name cell.NodeName) (Node, error) {
 	return out, err
 }
 
-// Drain takes a node out of placement, and has what runs there leave it.
+// Drain takes a node out of placement, and makes what runs there leave it.
 func (c *Client) Drain(ctx context.Context, name cell.NodeName, in DrainRequest) (Done, error) {
 	return c.done(ctx, "/nodes/"+element(string(name))+"/drain", in)
 }
 
-// PlanDrain says what a drain would do to each job, and changes nothing.
+// PlanDrain returns what a drain would do to each job, and changes nothing.
 func (c *Client) PlanDrain(ctx context.Context, name cell.NodeName, in DrainRequest) (DrainPlanned, error) {
 	var out DrainPlanned
 	path := "/nodes/" + element(string(name)) + "/drain:plan"
@@ -222,7 +222,7 @@ func (c *Client) PlanDrain(ctx context.Context, name cell.NodeName, in DrainRequ
 	return out, err
 }
 
-// DeclareDead says that a node is dead: what is unknown there counts as ended.
+// DeclareDead declares a node dead: what is unknown there counts as ended.
 func (c *Client) DeclareDead(ctx context.Context, name cell.NodeName, in DeadRequest) (Done, error) {
 	return c.done(ctx, "/nodes/"+element(string(name))+"/declare-dead", in)
 }
@@ -265,13 +265,13 @@ func (c *Client) ConfigFile(ctx context.Context) ([]byte, error) {
 	return out, err
 }
 
-// ApplyConfig replaces the configuration by a cluster file. etag is of the
-// configuration that is replaced; "*" is any.
+// ApplyConfig replaces the configuration by a cluster file. etag is that of the configuration
+// that is replaced; "*" is any.
 func (c *Client) ApplyConfig(ctx context.Context, file []byte, etag string) (Done, error) {
 	return c.ApplyConfigAs(ctx, file, ConfigChange{IfMatch: etag})
 }
 
-// ApplyConfigAs is ApplyConfig with what is noted of the new version.
+// ApplyConfigAs is ApplyConfig with notes on the new version.
 func (c *Client) ApplyConfigAs(ctx context.Context, file []byte, change ConfigChange) (Done, error) {
 	var out Done
 	q := url.Values{}
@@ -292,8 +292,8 @@ func (c *Client) ApplyConfigAs(ctx context.Context, file []byte, change ConfigCh
 	return out, err
 }
 
-// ConfigVersions returns up to limit versions of the cluster file before one (0: from the latest),
-// the latest first.
+// ConfigVersions returns up to limit versions of the cluster file before one, the latest
+// first. 0 starts at the latest.
 func (c *Client) ConfigVersions(ctx context.Context, before int64, limit int) (ConfigVersions, error) {
 	var out ConfigVersions
 	q := url.Values{"limit": {strconv.Itoa(limit)}}
@@ -319,12 +319,12 @@ func (c *Client) ValidateConfig(ctx context.Context, file []byte) (ConfigChecked
 	return out, err
 }
 
-// PlanConfig says every effect that a cluster file would have.
+// PlanConfig returns every effect that a cluster file would have.
 func (c *Client) PlanConfig(ctx context.Context, file []byte) (ConfigPlanned, error) {
 	return c.PlanConfigUntil(ctx, file, "")
 }
 
-// PlanConfigUntil is PlanConfig of a file that is to be in force until a time, as in ConfigChange.
+// PlanConfigUntil is PlanConfig for a file with an end, as in ConfigChange.
 func (c *Client) PlanConfigUntil(ctx context.Context, file []byte, until string) (ConfigPlanned, error) {
 	var out ConfigPlanned
 	k := call{method: http.MethodPost, path: "/config:plan", body: fileBody(file), media: mediaYAML}
@@ -335,8 +335,8 @@ func (c *Client) PlanConfigUntil(ctx context.Context, file []byte, until string)
 	return out, err
 }
 
-// fileBody is a cluster file as it is sent: a request without a body is refused before anybody
-// says what an empty file lacks.
+// fileBody is the body with a cluster file. It is never empty: a request without a body would
+// be refused before the file is checked.
 func fileBody(file []byte) []byte {
 	if len(file) == 0 {
 		return []byte("\n")
@@ -344,7 +344,7 @@ func fileBody(file []byte) []byte {
 	return file
 }
 
-// done makes a small write.
+// done makes a write that returns no data.
 func (c *Client) done(ctx context.Context, path string, body any) (Done, error) {
 	var out Done
 	err := c.write(ctx, call{method: http.MethodPost, path: path, json: body}, &out)

@@ -25,21 +25,21 @@ const (
 	HeaderAfterSeq    = "Comb-After-Seq"       // on a read: wait until this event is visible
 	HeaderIdempotency = "Idempotency-Key"      // on a write: the same key has one effect
 	HeaderLogOffset   = "Comb-Log-Offset"      // on logs: the offset of the first byte
-	TrailerLogDone    = "Comb-Log-Complete"    // after followed logs: the task has ended
+	TrailerLogDone    = "Comb-Log-Complete"    // after followed logs: no more output will come
 	MaxIdempotencyKey = 255                    // bytes
 	maxAnswer         = 256 << 20              // bytes of one JSON answer
 	requestTimeout    = 60 * time.Second       // of one request that is not a stream
-	continueTimeout   = 10 * time.Second       // until a body is sent that the server did not ask for yet
+	continueTimeout   = 10 * time.Second       // until a body is sent without the server's 100-continue
 	retryPause        = 200 * time.Millisecond // before the first retry
-	longestPause      = 10 * time.Second       // before another, where the server names it
+	longestPause      = 10 * time.Second       // before a further one, where the server names the pause
 )
 
-// Client speaks to one server. It is safe for concurrent use. Reads see what the
-// same client wrote before.
+// Client is a client of one server. It is safe for concurrent use. Its reads see what it
+// wrote before.
 type Client struct {
 	base  *url.URL
 	token string
-	// OnWait, when set, is told why a stream broke each time it starts to wait for
+	// OnWait, when set, is called with the cause when a stream broke and starts to wait for
 	// the server. Set it before the first call.
 	OnWait func(error)
 	// DefaultVC is the virtual cluster of jobs that name none. Set it before the first call.
@@ -48,8 +48,8 @@ type Client struct {
 	seq       atomic.Uint64
 }
 
-// Unreachable says that no answer came: nobody listens, the connection broke, or
-// (without a URL) it is not known where a server is.
+// Unreachable says that there was no answer. Either nothing listens at the address, the
+// connection broke, or without a URL the server's address is unknown.
 type Unreachable struct {
 	URL string
 	Err error
@@ -67,21 +67,20 @@ func (u *Unreachable) Error() string {
 	return fmt.Sprintf("cannot reach the server at %s: %v", u.URL, rootCause(u.Err))
 }
 
-// Refused reports whether nobody listens there, or it is not known where: nothing
-// was sent.
+// Refused reports that nothing was sent, since nothing listens or the address is unknown.
 func (u *Unreachable) Refused() bool {
 	return u.URL == "" || errors.Is(u.Err, syscall.ECONNREFUSED) || errors.Is(u.Err, syscall.ENOENT)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (u *Unreachable) Unwrap() error { return u.Err }
 
 // NewClient makes a client for a base address such as http://127.0.0.1:8420. The
 // token goes into the Authorization header only; redirects are never followed.
 func NewClient(base, token string) (*Client, error) { return NewTrustingClient(base, token, nil) }
 
-// NewTrustingClient is NewClient for a server whose certificate one of these authorities has
-// signed, PEM; nil stands for those that this machine knows.
+// NewTrustingClient is NewClient for a server whose certificate is signed by one of these
+// authorities, in PEM. nil stands for the authorities of this machine.
 func NewTrustingClient(base, token string, authorities []byte) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -114,10 +113,10 @@ func NewTrustingClient(base, token string, authorities []byte) (*Client, error) 
 // URL is the server's base address.
 func (c *Client) URL() string { return c.base.String() }
 
-// Seen returns the place in the stream of this client's last write.
+// Seen returns the event number of this client's last write.
 func (c *Client) Seen() uint64 { return c.seq.Load() }
 
-// See makes later reads wait until the server's answers show event seq.
+// See makes later reads wait until the server's answers include event seq.
 func (c *Client) See(seq uint64) {
 	for {
 		old := c.seq.Load()
@@ -130,21 +129,21 @@ func (c *Client) See(seq uint64) {
 // NewKey returns a fresh idempotency key.
 func NewKey() string { return rand.Text() }
 
-// call is one request. Path elements are escaped by its maker.
+// call is one request. Elements of its path must be escaped.
 type call struct {
 	method string
 	path   string
 	query  url.Values
 	body   []byte
 	media  string  // of the body
-	json   any     // instead of both
-	stream *stream // instead of all three
+	json   any     // used instead of body and media
+	stream *stream // used instead of body, media and json
 	accept string
 	header map[string]string
 }
 
-// send makes the request and returns the answer when its status is 2xx; any
-// other answer becomes a *Problem, no answer an *Unreachable.
+// send makes the request and returns the answer when its status is 2xx. Any other answer
+// becomes a *Problem, and no answer an *Unreachable.
 func (c *Client) send(ctx context.Context, k call) (*http.Response, error) {
 	target := c.base.String() + Prefix + k.path
 	if len(k.query) > 0 {
@@ -160,7 +159,7 @@ func (c *Client) send(ctx context.Context, k call) (*http.Response, error) {
 	}
 	if k.stream != nil {
 		req.ContentLength = k.stream.size
-		req.Header.Set("Expect", "100-continue") // what is not wanted is not sent
+		req.Header.Set("Expect", "100-continue") // a body that the server does not want is then not sent
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
@@ -191,8 +190,8 @@ func (c *Client) send(ctx context.Context, k call) (*http.Response, error) {
 	return nil, problemOf(resp)
 }
 
-// rootCause strips the method and address that net/http and net add: ours are
-// better. What the system says stays.
+// rootCause strips the method and address that net/http and net add, since Unreachable names
+// them better. The system's text stays.
 func rootCause(err error) error {
 	var number syscall.Errno
 	if errors.As(err, &number) {
@@ -211,7 +210,7 @@ func rootCause(err error) error {
 	return err
 }
 
-// problemOf reads an error answer; one that is no problem body becomes one.
+// problemOf turns an error answer into a problem, also one without a problem as its body.
 func problemOf(resp *http.Response) error {
 	p := &Problem{}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<20))
@@ -261,9 +260,9 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 	return nil
 }
 
-// write is do for a request with an effect: it carries an idempotency key, so
-// that it can be repeated when the connection breaks, or when the server says that it cannot
-// answer for it now, and is repeated twice.
+// write is do for a request with an effect. It carries an idempotency key. So it can be
+// repeated, and is repeated twice, when the connection breaks or the server says that it
+// cannot answer now.
 func (c *Client) write(ctx context.Context, k call, out any) (err error) {
 	defer func() { err = unsure(&k, err) }()
 	if k.header == nil {
@@ -273,7 +272,7 @@ func (c *Client) write(ctx context.Context, k call, out any) (err error) {
 		k.header[HeaderIdempotency] = NewKey()
 	}
 	pause := retryPause
-	var broke error // of a try that may have had its effect
+	var broke error // error of a try that may have had its effect
 	for try := 0; ; try++ {
 		err := c.do(ctx, k, out)
 		var lost *Unreachable
@@ -282,7 +281,7 @@ func (c *Client) write(ctx context.Context, k call, out any) (err error) {
 		case errors.As(err, &lost) && !lost.Refused():
 			broke = err
 		case lost != nil && broke == nil:
-			return err // nothing listens: waiting a moment rarely helps
+			return err // nothing listens, which rarely changes within a moment
 		case lost != nil:
 		case errors.As(err, &busy) && busy.Code == CodeUnavailable && busy.Seconds > 0:
 			broke, pause = err, min(time.Duration(busy.Seconds)*time.Second, longestPause)
@@ -301,17 +300,17 @@ func (c *Client) write(ctx context.Context, k call, out any) (err error) {
 	}
 }
 
-// Unsure is the error of a request with an effect that was sent and had no answer: it may have been
-// done.
+// Unsure is the error of a request with an effect that was sent and not answered. It may have
+// had its effect.
 type Unsure struct {
 	Err  error
-	Look string // the command that shows whether it was
+	Look string // the command that shows whether it had
 }
 
-// Error is that of the request.
+// Error is the text of Err.
 func (u *Unsure) Error() string { return u.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns Err.
 func (u *Unsure) Unwrap() error { return u.Err }
 
 func unsure(k *call, err error) error {
@@ -329,7 +328,7 @@ func unsure(k *call, err error) error {
 	return &Unsure{err, look}
 }
 
-// unsent reports whether there was no connection on which anything could be sent.
+// unsent reports whether there was no connection, so that nothing can have been sent.
 func unsent(err error) bool {
 	var (
 		dns   *net.DNSError
@@ -342,5 +341,5 @@ func unsent(err error) bool {
 // element escapes a name for a path.
 func element(name string) string { return url.PathEscape(name) }
 
-// jobElement names a job by its number.
+// jobElement is a job's number as an element of a path.
 func jobElement(id model.JobID) string { return strconv.FormatInt(int64(id), 10) }

@@ -8,23 +8,23 @@ import (
 // VCStatus is a VC's guarantee and use.
 type VCStatus struct {
 	Name          cell.VCName    `json:"name"`
-	Parent        cell.VCName    `json:"parent,omitempty"`   // whose cells it is a part of
-	Children      []cell.VCName  `json:"children,omitempty"` // that have a part of its cells; what it is guaranteed is for its own jobs then
+	Parent        cell.VCName    `json:"parent,omitempty"`   // the VC of whose cells its own are a part
+	Children      []cell.VCName  `json:"children,omitempty"` // VCs inside it; its guarantee is then what is left for its own jobs
 	Policy        string         `json:"policy"`
-	Params        []Param        `json:"params,omitempty"`         // of the policy
-	Failed        *PolicyFailed  `json:"failed,omitempty"`         // its own policy, which fifo replaces until a configuration is applied
+	Params        []Param        `json:"params,omitempty"`         // of its policy
+	Failed        *PolicyFailed  `json:"failed,omitempty"`         // its own policy failed, and fifo replaces it until a configuration is applied
 	Backfill      string         `json:"backfill,omitempty"`       // none is left out
-	MinRun        model.Duration `json:"min_run,omitempty"`        // of an attempt, before its own priority may preempt it
-	Budget        *int32         `json:"budget,omitempty"`         // of preemptions within its priority, when the cluster file has one
-	Moves         int32          `json:"moves_per_hour,omitempty"` // of its gangs, for one that waits
-	SKUs          []VCUse        `json:"skus"`                     // what it is guaranteed and uses, by SKU
-	Guaranteed    int32          `json:"guaranteed"`               // leaves, of whatever SKU, as in what follows
-	Used          int32          `json:"used"`                     // of the guarantee
-	Opportunistic int32          `json:"opportunistic"`            // leaves borrowed
-	Orphaned      int32          `json:"orphaned,omitempty"`       // devices that its jobs still use and the configuration lacks
-	Gone          bool           `json:"gone,omitempty"`           // no longer in the configuration; its jobs are
-	Lent          int32          `json:"lent"`                     // leaves that it does not use, and opportunistic jobs of others have
-	Bad           int32          `json:"bad"`                      // leaves of its bound cells that are bad, or on nodes that are down or suspect; cordoned is not bad
+	MinRun        model.Duration `json:"min_run,omitempty"`        // run time of an attempt before jobs of the same priority may preempt it
+	Budget        *int32         `json:"budget,omitempty"`         // of preemptions within one priority; nil without one in the cluster file
+	Moves         int32          `json:"moves_per_hour,omitempty"` // how many of its gangs may be moved in an hour for a waiting one
+	SKUs          []VCUse        `json:"skus"`                     // its guarantee and its use by SKU
+	Guaranteed    int32          `json:"guaranteed"`               // leaves of all SKUs, as below
+	Used          int32          `json:"used"`                     // leaves within the guarantee
+	Opportunistic int32          `json:"opportunistic"`            // leaves beyond the guarantee
+	Orphaned      int32          `json:"orphaned,omitempty"`       // devices that its jobs use and that the configuration no longer contains
+	Gone          bool           `json:"gone,omitempty"`           // no longer in the configuration, but has jobs
+	Lent          int32          `json:"lent"`                     // unused leaves of its guarantee that opportunistic jobs of other VCs hold
+	Bad           int32          `json:"bad"`                      // leaves of its bound cells that are bad, or on nodes that are down or suspect
 	Waiting       int32          `json:"waiting"`                  // jobs
 	Active        int32          `json:"active"`
 	Cells         []QuotaUse     `json:"cells"`
@@ -34,10 +34,10 @@ type VCStatus struct {
 type VCUse struct {
 	model.Carry
 	Guaranteed    int32 `json:"guaranteed"`
-	Used          int32 `json:"used"`          // of the guarantee
-	Opportunistic int32 `json:"opportunistic"` // borrowed
-	Lent          int32 `json:"lent"`          // to opportunistic jobs of others, see VCStatus
-	Bad           int32 `json:"bad"`           // of its bound cells, see VCStatus
+	Used          int32 `json:"used"`          // leaves within the guarantee
+	Opportunistic int32 `json:"opportunistic"` // leaves beyond the guarantee
+	Lent          int32 `json:"lent"`          // see VCStatus
+	Bad           int32 `json:"bad"`           // see VCStatus
 }
 
 // QuotaUse is one line of a VC's guarantee.
@@ -55,26 +55,26 @@ type NodeStatus struct {
 	Name     cell.NodeName `json:"name"`
 	Up       bool          `json:"up"`
 	Cordoned bool          `json:"cordoned,omitempty"`
-	Suspect  model.Time    `json:"suspect,omitempty"` // until
-	Drain    model.Time    `json:"drain,omitempty"`   // what runs there leaves it by then
-	Dead     bool          `json:"dead,omitempty"`    // a user says so
-	By       model.Subject `json:"by,omitempty"`      // which user cordoned it,
+	Suspect  model.Time    `json:"suspect,omitempty"` // until when; 0 is not suspect
+	Drain    model.Time    `json:"drain,omitempty"`   // by when what runs there leaves it; 0 is no drain
+	Dead     bool          `json:"dead,omitempty"`    // declared so by a user
+	By       model.Subject `json:"by,omitempty"`      // the user that cordoned it,
 	Since    model.Time    `json:"since,omitempty"`   // and when
 	Reason   string        `json:"reason,omitempty"`
-	Gone     bool          `json:"gone,omitempty"`     // no longer in the configuration; tasks still run there
-	Orphaned int32         `json:"orphaned,omitempty"` // devices in use that the configuration lacks: they drain
+	Gone     bool          `json:"gone,omitempty"`     // no longer in the configuration, but tasks run there
+	Orphaned int32         `json:"orphaned,omitempty"` // devices in use that the configuration no longer contains
 	SKUs     []NodeSKU     `json:"skus"`
 }
 
-// NodeSKU counts one SKU's leaves on a node, beside what one carries.
+// NodeSKU counts one SKU's leaves on a node. Carry is what one leaf has.
 type NodeSKU struct {
 	model.Carry
 	Chain cell.ChainName `json:"chain"`
 	Total int32          `json:"total"`
 	Used  int32          `json:"used"`
 	Bad   int32          `json:"bad"`
-	Fault string         `json:"fault,omitempty"` // why one of them is bad, where that is known
-	// Pretended is that its GPUs do not exist.
+	Fault string         `json:"fault,omitempty"` // why one of them is bad; "" is unknown
+	// Pretended says that its GPUs do not exist.
 	Pretended bool `json:"pretended,omitempty"`
 }
 
@@ -87,10 +87,10 @@ type CellStatus struct {
 	State    string        `json:"state"`          // Free, Used, Reserving, Reserved
 	Healthy  bool          `json:"healthy"`
 	Priority cell.Priority `json:"priority"`
-	VC       cell.VCName   `json:"vc,omitempty"`      // whose preassigned cell it is, or is inside
+	VC       cell.VCName   `json:"vc,omitempty"`      // VC of the preassigned cell at or around this cell
 	Virtual  string        `json:"virtual,omitempty"` // that preassigned cell: "<vc>/<root>"
 	Pinned   cell.PinnedID `json:"pinned,omitempty"`
-	Job      model.JobID   `json:"job,omitempty"` // of a used leaf
+	Job      model.JobID   `json:"job,omitempty"` // holder of a used leaf
 	Children []CellStatus  `json:"children,omitempty"`
 }
 
@@ -105,5 +105,5 @@ type PolicyFailed struct {
 	VC     cell.VCName `json:"vc"`
 	Policy string      `json:"policy"`          // the one that failed
 	Stack  string      `json:"stack,omitempty"` // hash of the stack
-	Why    string      `json:"why,omitempty"`   // it cannot be made
+	Why    string      `json:"why,omitempty"`   // why the policy could not be created
 }

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// What keeps a browser's tickets, over TLS and without.
+// Names of the cookie with a browser's tickets, over TLS and without.
 const (
 	secureDevice = "__Host-comb_device"
 	plainDevice  = "comb_device"
 )
 
-// Tickets returns what a browser kept of earlier sign-ins.
+// Tickets returns the tickets of earlier sign-ins in a browser's cookies.
 func Tickets(h http.Header) (kept string) {
 	r := http.Request{Header: h}
 	for _, name := range []string{plainDevice, secureDevice} {
@@ -22,7 +22,7 @@ func Tickets(h http.Header) (kept string) {
 	return kept
 }
 
-// DeviceCookie keeps a browser's tickets, also when it signs out.
+// DeviceCookie stores a browser's tickets. They stay when its user signs out.
 func DeviceCookie(secure bool, tickets string, life time.Duration) http.Cookie {
 	c := http.Cookie{Name: plainDevice, Value: tickets, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		MaxAge: int(life.Seconds())}

@@ -29,26 +29,26 @@ type TermSize struct {
 	Cols uint16 `json:"cols"`
 }
 
-// The messages behind it are binary. Their first byte says what they are.
+// All further messages are binary. Their first byte is one of these.
 const (
-	ExecStdin  = 0 // from the client: input; without any it is at its end
+	ExecStdin  = 0 // from the client: input; without data the end of input
 	ExecStdout = 1 // output
 	ExecStderr = 2
-	ExecOver   = 3 // the last one: ExecEnd as JSON
+	ExecOver   = 3 // the last message: ExecEnd as JSON
 	ExecResize = 4 // from the client: TermSize as JSON
 )
 
-// ExecEnd says how a command ended, or why it did not begin.
+// ExecEnd says how a command ended, or why it did not start.
 type ExecEnd struct {
 	Code    int      `json:"code"`
 	Signal  int      `json:"signal,omitempty"`
-	Why     string   `json:"why,omitempty"`     // it was ended for this reason, not by itself
-	Problem *Problem `json:"problem,omitempty"` // it did not begin
+	Why     string   `json:"why,omitempty"`     // why the server ended it; "" if it ended by itself
+	Problem *Problem `json:"problem,omitempty"` // why it did not start
 }
 
 // Sizes of messages, in bytes.
 const (
-	MaxExecRequest = 1 << 20 // of the first one: the longest command has room, however it looks as JSON
+	MaxExecRequest = 1 << 20 // of the first one, enough for the longest command in JSON
 	MaxExecMessage = 256 << 10
 	entryChunk     = 32 << 10
 )
@@ -91,7 +91,7 @@ type Exec struct {
 	url string
 }
 
-// Exec starts a command beside a task. The end of ctx ends it.
+// Exec starts a command beside a task. It ends with ctx.
 func (c *Client) Exec(ctx context.Context, t TaskName, r ExecRequest) (*Exec, error) {
 	ws, err := c.upgrade(ctx, t.path()+"/exec")
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *Client) Exec(ctx context.Context, t TaskName, r ExecRequest) (*Exec, er
 	return e, nil
 }
 
-// Write implements io.Writer: it is the command's input.
+// Write implements io.Writer. It writes to the command's input.
 func (e *Exec) Write(p []byte) (int, error) {
 	for n := 0; n < len(p); {
 		end := min(n+entryChunk, len(p))
@@ -127,7 +127,7 @@ func (e *Exec) Write(p []byte) (int, error) {
 // CloseWrite ends the command's input.
 func (e *Exec) CloseWrite() error { return e.send(ExecStdin, nil) }
 
-// Resize says that the terminal has another size.
+// Resize tells the command that the terminal has another size.
 func (e *Exec) Resize(z TermSize) error {
 	body, err := encode(z)
 	if err != nil {
@@ -140,7 +140,7 @@ func (e *Exec) send(kind byte, data []byte) error {
 	return e.ws.Write(e.ctx, websocket.MessageBinary, append([]byte{kind}, data...))
 }
 
-// Follow writes what the command prints, and returns how it ended.
+// Follow writes the command's output, and returns how it ended.
 func (e *Exec) Follow(out, errs io.Writer) (ExecEnd, error) {
 	var end ExecEnd
 	for {
@@ -171,17 +171,17 @@ func (e *Exec) Follow(out, errs io.Writer) (ExecEnd, error) {
 	}
 }
 
-// Close ends the command, if it runs.
+// Close ends the command, if it still runs.
 func (e *Exec) Close() { e.ws.CloseNow() }
 
-// Forwarding is a use of a task's port, for as long as it is open.
+// Forwarding is access to a task's port, for as long as it is open.
 type Forwarding struct {
 	client *Client
 	path   string
 	ws     *duplex.Conn
 }
 
-// Forward begins to use a port of a task.
+// Forward opens access to a port of a task.
 func (c *Client) Forward(ctx context.Context, t TaskName, port uint16) (*Forwarding, error) {
 	f := &Forwarding{client: c, path: fmt.Sprintf("%s/ports/%d", t.path(), port)}
 	var err error
@@ -189,7 +189,7 @@ func (c *Client) Forward(ctx context.Context, t TaskName, port uint16) (*Forward
 	return f, err
 }
 
-// Wait returns why the use ended.
+// Wait waits until the access ends, and returns why.
 func (f *Forwarding) Wait(ctx context.Context) error {
 	for {
 		_, message, err := f.ws.Read(ctx)
@@ -206,8 +206,8 @@ func (f *Forwarding) Wait(ctx context.Context) error {
 	}
 }
 
-// Carry connects to the port and carries what comes over a connection, both ways, until both are at
-// their ends.
+// Carry connects to the port, and copies between it and a connection in both directions,
+// until both have ended.
 func (f *Forwarding) Carry(ctx context.Context, conn net.Conn) error {
 	ws, err := f.client.upgrade(ctx, f.path)
 	if err != nil {
@@ -216,12 +216,12 @@ func (f *Forwarding) Carry(ctx context.Context, conn net.Conn) error {
 	return Relay(ctx, ws, conn)
 }
 
-// goodbye bounds how long the other side may take what was sent, when both directions are at their
-// ends.
+// goodbye bounds how long the other side may take to read what was sent, after both
+// directions have ended.
 const goodbye = time.Minute
 
-// Relay carries bytes between a WebSocket and a connection until both directions are at their ends.
-// The end of one is a message without bytes.
+// Relay copies bytes between a WebSocket and a connection in both directions, until both have
+// ended. A message without bytes ends one direction.
 func Relay(ctx context.Context, ws *duplex.Conn, conn net.Conn) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -279,7 +279,7 @@ func relayOut(ctx context.Context, ws *duplex.Conn, conn net.Conn) error {
 	}
 }
 
-// Words is a command line as it is shown: arguments with anything uncommon in them are quoted.
+// Words writes a command line for people. Arguments with uncommon characters are quoted.
 func Words(command []string) string {
 	words := make([]string, len(command))
 	for i, w := range command {

@@ -8,11 +8,11 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// What the core says is mapped to what clients get in this file alone: so that the core's types may
-// change, and the journal with them, while the wire stays. Numbers, instants, names and the words
-// of states are shared.
+// This file alone maps the core's types to those of the API. So the core's types and the
+// journal may change while the API stays. Numbers, instants, names and the words of states
+// are shared.
 
-// StatusOf is a job's status as clients get it.
+// StatusOf is a job's status in the API.
 func StatusOf(j *model.JobStatus) JobStatus {
 	out := JobStatus{
 		ID: j.ID, Name: j.Name, User: j.User, VC: j.VC, Priority: j.Priority, Phase: j.Phase,
@@ -44,14 +44,14 @@ func StatusOf(j *model.JobStatus) JobStatus {
 	return out
 }
 
-// Final is said of an end that no other try followed; nil stays nil.
+// Final marks an end that no further try follows; a nil class stays nil.
 func (c *ExitClass) Final() {
 	if c != nil {
 		c.Actor, c.Retry, c.Next = exit.Final(c.Actor, c.Retry, c.Next)
 	}
 }
 
-// ClassOf says what an end means that was no success; cause is of the job or of the attempt.
+// ClassOf is the class of an unsuccessful end. cause is that of the job or of the attempt.
 func ClassOf(e *model.Exit, cause model.EndCause) *ExitClass {
 	seen := exit.Seen{}
 	if e != nil {
@@ -93,7 +93,7 @@ func progressOf(p *model.TaskProgress) *TaskProgress {
 	}
 }
 
-// UseOf is what devices were seen to do; nil stays nil.
+// UseOf is the utilization of devices; nil stays nil.
 func UseOf(u *model.DeviceUse) *DeviceUse { return (*DeviceUse)(u) }
 
 // ReasonOf is why a gang waits; nil stays nil.
@@ -108,7 +108,7 @@ func ReasonOf(r *model.Reason) *Reason {
 	}
 }
 
-// VCOf is a VC's guarantee and use as clients get it.
+// VCOf is a VC's guarantee and use in the API.
 func VCOf(v *model.VCStatus) VCStatus {
 	return VCStatus{
 		Name: v.Name, Parent: v.Parent, Children: v.Children, Policy: v.Policy, Params: each(v.Params, func(p *model.Param) Param { return Param(*p) }),
@@ -119,7 +119,7 @@ func VCOf(v *model.VCStatus) VCStatus {
 	}
 }
 
-// NodeOf is a node as clients get it.
+// NodeOf is a node in the API.
 func NodeOf(n *model.NodeStatus) NodeStatus {
 	return NodeStatus{
 		Name: n.Name, Up: n.Up, Cordoned: n.Cordoned, Suspect: n.Suspect, Drain: n.Drain, Dead: n.Dead, By: n.By, Since: n.Since,
@@ -127,8 +127,7 @@ func NodeOf(n *model.NodeStatus) NodeStatus {
 	}
 }
 
-// CellOf is a cell with those in it as clients get it. The depth is that of the cluster's own
-// levels.
+// CellOf is a cell with its children in the API. Its depth is that of the cluster's levels.
 func CellOf(c *model.CellStatus) CellStatus {
 	return CellStatus{
 		Type: c.Type, Address: c.Address, Level: c.Level, Node: c.Node, State: c.State, Healthy: c.Healthy, Priority: c.Priority,
@@ -136,20 +135,20 @@ func CellOf(c *model.CellStatus) CellStatus {
 	}
 }
 
-// VCsOf, NodesOf and CellsOf map what the core lists; none is an empty list.
+// VCsOf maps a list of the core, as do NodesOf and CellsOf. A nil list becomes an empty one.
 func VCsOf(list []model.VCStatus) []VCStatus { return append([]VCStatus{}, each(list, VCOf)...) }
 
-// NodesOf see VCsOf.
+// NodesOf is like VCsOf.
 func NodesOf(list []model.NodeStatus) []NodeStatus {
 	return append([]NodeStatus{}, each(list, NodeOf)...)
 }
 
-// CellsOf see VCsOf.
+// CellsOf is like VCsOf.
 func CellsOf(list []model.CellStatus) []CellStatus {
 	return append([]CellStatus{}, each(list, CellOf)...)
 }
 
-// each maps a list; no list stays none.
+// each maps a list; nil stays nil.
 func each[A, B any](list []A, f func(*A) B) []B {
 	if list == nil {
 		return nil
@@ -161,7 +160,7 @@ func each[A, B any](list []A, f func(*A) B) []B {
 	return out
 }
 
-// Hide leaves the names and users of hidden jobs out of an explanation.
+// Hide removes the names and users of hidden jobs from an explanation.
 func Hide(ex *model.Explanation, hidden func(model.JobID) bool) {
 	hide := func(b *model.JobBrief) {
 		if hidden(b.Job) {
@@ -192,10 +191,10 @@ func Hide(ex *model.Explanation, hidden func(model.JobID) bool) {
 	}
 }
 
-// mostNotes bounds what an explanation tells of nodes.
+// mostNotes bounds the notes on nodes in an explanation.
 const mostNotes = 10
 
-// NotesOf is what was said of the nodes that an explanation names.
+// NotesOf are the notes on the nodes that an explanation names.
 func NotesOf(nodes []model.NodeStatus, ex *model.Explanation) (notes []NodeNote) {
 	for i := range nodes {
 		n := &nodes[i]

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// GPUs reads what a user says of the GPUs of a quick job's tasks: a number, or "all".
+// GPUs parses the number of GPUs of a quick job's tasks: a number, or "all".
 type GPUs struct{ Of *QuickJob }
 
 var errDevice = errors.New("exact GPUs cannot be asked for, since the scheduler chooses them, as close together as they are free: " +
@@ -28,7 +28,7 @@ func (g GPUs) Set(text string) error {
 	return nil
 }
 
-// String implements pflag.Value; "" is no default worth showing.
+// String implements pflag.Value. "" shows no default.
 func (g GPUs) String() string {
 	switch {
 	case g.Of == nil || g.Of.GPUs == 0 && !g.Of.AllGPUs:

@@ -16,7 +16,7 @@ import (
 // MaxImageName bounds the name of an image, in bytes.
 const MaxImageName = 1024
 
-// ImageList is what a machine has of images.
+// ImageList is the images of a machine.
 type ImageList struct {
 	Images   []Image    `json:"images" doc:"The last used first"`
 	Fetching []Fetching `json:"fetching" doc:"What comes"`
@@ -45,14 +45,14 @@ type ImageHistory struct {
 	Layers []ImageLayer `json:"layers" doc:"The newest first"`
 }
 
-// ImageLayer is a step that made an image.
+// ImageLayer is a layer of an image.
 type ImageLayer struct {
 	CreatedBy string     `json:"created_by"`
 	Created   model.Time `json:"created"`
 	Size      int64      `json:"size"`
 }
 
-// Fetching is an image that comes.
+// Fetching is an image that is being fetched.
 type Fetching struct {
 	Name string `json:"name"`
 	Done bool   `json:"done,omitempty"`
@@ -64,10 +64,10 @@ type ImagePull struct {
 	Name string `json:"name" minLength:"1" maxLength:"1024"`
 }
 
-// MediaLines is the type of an answer of many JSON values, a line each.
+// MediaLines is the media type of an answer of JSON values, one a line.
 const MediaLines = "application/x-ndjson"
 
-// ImageBuild asks for an image that is made of a Dockerfile.
+// ImageBuild asks to build an image from a Dockerfile.
 type ImageBuild struct {
 	Name       string            `json:"name" minLength:"1" maxLength:"1024" doc:"Of the image, with its tag"`
 	Upload     string            `json:"upload" minLength:"71" maxLength:"71" doc:"The digest of the caller's upload with the Dockerfile and the files that it names"`
@@ -79,7 +79,7 @@ type ImageBuild struct {
 	MemoryMB   int64             `json:"memory_mb,omitempty" minimum:"0" maximum:"1073741824" doc:"That a step may have; none is 4096"`
 }
 
-// BuildLine is one line of the answer to a build: a step that begins, or what is printed. The last
+// BuildLine is one line of the answer to a build: a step that begins, or output. The last
 // line has either the image's ID or a problem.
 type BuildLine struct {
 	Step    int      `json:"step,omitempty" doc:"The number of the step that begins"`
@@ -90,7 +90,7 @@ type BuildLine struct {
 	Problem *Problem `json:"problem,omitempty" doc:"Why there is none"`
 }
 
-// ImagePrune says how much may stay.
+// ImagePrune bounds the images that may stay.
 type ImagePrune struct {
 	Keep *int64 `json:"keep,omitempty" minimum:"0" doc:"Bytes that may stay; none is the server's budget"`
 }
@@ -114,7 +114,7 @@ func (c *Client) ImageHistory(ctx context.Context, name string) (ImageHistory, e
 	return out, err
 }
 
-// PullImage has an image fetched, and waits for some seconds. It is asked again until it is done.
+// PullImage fetches an image, and waits for some seconds. Call it again until it is done.
 func (c *Client) PullImage(ctx context.Context, name string) (Fetching, error) {
 	var out Fetching
 	err := c.do(ctx, call{method: http.MethodPost, path: "/images:pull", json: ImagePull{Name: name}}, &out)
@@ -124,8 +124,8 @@ func (c *Client) PullImage(ctx context.Context, name string) (Fetching, error) {
 // maxBuildLine bounds a line of a build's answer, in bytes.
 const maxBuildLine = 1 << 20
 
-// BuildImage has an image built and returns its ID; tell takes what is printed, as it comes. The
-// build ends with the context.
+// BuildImage builds an image and returns its ID. tell is called with output as it comes. The
+// build ends with ctx.
 func (c *Client) BuildImage(ctx context.Context, b ImageBuild, tell func(BuildLine)) (id string, err error) {
 	body, err := encode(b)
 	if err != nil {
@@ -141,7 +141,7 @@ func (c *Client) BuildImage(ctx context.Context, b ImageBuild, tell func(BuildLi
 	for in.Scan() {
 		var l BuildLine
 		switch err := json.Unmarshal(in.Bytes(), &l); {
-		case len(in.Bytes()) == 0: // a sign of life
+		case len(in.Bytes()) == 0: // an empty line shows that the server lives
 		case err != nil:
 			return "", fmt.Errorf("the server's answer to a build cannot be read: %w", err)
 		case l.Problem != nil:

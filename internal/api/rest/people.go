@@ -10,8 +10,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// MaxNewUsers bounds the users of one request: each password takes some hundredths of a second to
-// keep.
+// MaxNewUsers bounds the users of one request, since hashing a password takes some hundredths
+// of a second.
 const MaxNewUsers = 500
 
 // SignIn asks for a session.
@@ -23,20 +23,20 @@ type SignIn struct {
 	Ticket   string `json:"ticket,omitempty" maxLength:"512" doc:"Of the sign-in before"`
 }
 
-// SetUp makes the first administrator, and signs it in.
+// SetUp creates the first administrator, and signs it in.
 type SetUp struct {
 	Code string `json:"code" minLength:"1" maxLength:"100" doc:"The one that the server printed when it started; capitals and dashes are no matter"`
 	SignIn
 }
 
-// WaysIn says how one signs in.
+// WaysIn says how users sign in.
 type WaysIn struct {
 	Password bool           `json:"password" doc:"With POST /sessions"`
 	Provider *WayOfProvider `json:"provider,omitempty" doc:"The identity provider, where there is one"`
 	Setup    bool           `json:"setup" doc:"No user is an administrator yet: the first one is made with POST /setup and the code that the server printed"`
 }
 
-// WayOfProvider says how one signs in by an identity provider.
+// WayOfProvider says how users sign in by an identity provider.
 type WayOfProvider struct {
 	Title string `json:"title" doc:"What people call it"`
 	Path  string `json:"path" doc:"Where a browser goes, with return=PATH for the page of this server that it comes back to"`
@@ -96,7 +96,7 @@ type User struct {
 	Groups        []string   `json:"groups" doc:"That administrators put it into; without everyone, in which each user is"`
 	HasPassword   bool       `json:"has_password"`
 	Created       model.Time `json:"created"`
-	// Of a user that an identity provider has told of:
+	// Of a user that an identity provider has named:
 	Provider       string   `json:"provider,omitempty" doc:"The identity provider by which it signs in"`
 	ProviderGroups []string `json:"provider_groups,omitempty" doc:"In which it is by the identity provider; they follow at each sign-in"`
 	// With which its tasks run on the machines:
@@ -109,7 +109,7 @@ type UserList struct {
 	Users []User `json:"users"`
 }
 
-// NewUser is a user to be made.
+// NewUser is a user to be created.
 type NewUser struct {
 	Name          string   `json:"name" minLength:"1" maxLength:"255"`
 	Display       string   `json:"display,omitempty" maxLength:"1024" doc:"The full name"`
@@ -121,12 +121,12 @@ type NewUser struct {
 	GID           int64    `json:"gid,omitempty" doc:"Likewise of its group"`
 }
 
-// NewUsers are users to be made, all or none.
+// NewUsers are users to be created, all or none.
 type NewUsers struct {
 	Users []NewUser `json:"users" minItems:"1" maxItems:"500"`
 }
 
-// UserChange says what of a user is to be another; what is absent stays.
+// UserChange is a change of a user; absent fields stay.
 type UserChange struct {
 	Display       *string   `json:"display,omitempty" maxLength:"1024"`
 	Email         *string   `json:"email,omitempty" maxLength:"1024"`
@@ -154,7 +154,7 @@ type GroupList struct {
 	Groups []Group `json:"groups"`
 }
 
-// NewGroup is a group to be made.
+// NewGroup is a group to be created.
 type NewGroup struct {
 	Name        string   `json:"name" minLength:"1" maxLength:"255"`
 	Description string   `json:"description,omitempty" maxLength:"1024"`
@@ -164,7 +164,7 @@ type NewGroup struct {
 	GID         int64    `json:"gid,omitempty" doc:"Likewise"`
 }
 
-// GroupChange says what of a group is to be another; what is absent stays.
+// GroupChange is a change of a group; absent fields stay.
 type GroupChange struct {
 	Description *string  `json:"description,omitempty" maxLength:"1024"`
 	External    *string  `json:"external,omitempty" maxLength:"1024"`
@@ -174,7 +174,7 @@ type GroupChange struct {
 	GID         *int64   `json:"gid,omitempty" doc:"Likewise"`
 }
 
-// Token is what is known of a token; its secret is not kept.
+// Token is what is known of a token; its secret is not stored.
 type Token struct {
 	ID       string     `json:"id"`
 	Kind     string     `json:"kind" enum:"session,application,root" doc:"session: made by signing in; application: made for a program; root: that of the data directory"`
@@ -192,7 +192,7 @@ type TokenList struct {
 	Tokens []Token `json:"tokens"`
 }
 
-// NewToken asks for a token of the asker's for a program.
+// NewToken asks for a token of the asker for a program.
 type NewToken struct {
 	Name     string   `json:"name" minLength:"1" maxLength:"255" doc:"Such as that of the program that will use it"`
 	ReadOnly bool     `json:"read_only,omitempty"`
@@ -200,7 +200,7 @@ type NewToken struct {
 	Expires  string   `json:"expires,omitempty" maxLength:"40" doc:"How long it is valid, from 1m to 366d, such as 30d; 366d if empty"`
 }
 
-// TokenMade is a new token with its secret, which is shown this once.
+// TokenMade is a new token with its secret, which is shown only this once.
 type TokenMade struct {
 	Token
 	Secret string `json:"secret" doc:"The token itself, to be sent as Authorization: Bearer"`
@@ -224,7 +224,7 @@ type AuditLog struct {
 	Next  int64       `json:"next,omitempty" doc:"Ask again with before set to it; 0 at the end"`
 }
 
-// AuditChecked says whether the audit log is the one that was written.
+// AuditChecked says whether the audit log is still the one that was written.
 type AuditChecked struct {
 	Lines   int64  `json:"lines" doc:"The last one up to which they follow from one another"`
 	Forgot  int64  `json:"forgot,omitempty" doc:"Lines 1 to this one were forgotten, as a later line says, after --keep-audit"`
@@ -239,28 +239,28 @@ type People struct{ c *Client }
 // People returns the client's calls about people.
 func (c *Client) People() People { return People{c} }
 
-// SignIn makes a session; it needs no token.
+// SignIn opens a session. It needs no token.
 func (p People) SignIn(ctx context.Context, in SignIn) (SignedIn, error) {
 	var out SignedIn
 	err := p.c.do(ctx, call{method: http.MethodPost, path: "/sessions", json: in}, &out)
 	return out, err
 }
 
-// SetUp makes the first administrator and a session of it; it needs no token.
+// SetUp creates the first administrator and opens a session of it. It needs no token.
 func (p People) SetUp(ctx context.Context, in SetUp) (SignedIn, error) {
 	var out SignedIn
 	err := p.c.do(ctx, call{method: http.MethodPost, path: "/setup", json: in}, &out)
 	return out, err
 }
 
-// Redeem makes the session of a sign-in by a browser; it needs no token.
+// Redeem opens the session of a sign-in by a browser. It needs no token.
 func (p People) Redeem(ctx context.Context, in Redeem) (SignedIn, error) {
 	var out SignedIn
 	err := p.c.do(ctx, call{method: http.MethodPost, path: "/sessions:redeem", json: in}, &out)
 	return out, err
 }
 
-// WaysIn asks how one signs in; it needs no token.
+// WaysIn asks how users sign in. It needs no token.
 func (p People) WaysIn(ctx context.Context) (WaysIn, error) {
 	var out WaysIn
 	err := p.c.do(ctx, call{method: http.MethodGet, path: "/sign-in"}, &out)
@@ -272,14 +272,15 @@ func (p People) SignOut(ctx context.Context) error {
 	return p.c.do(ctx, call{method: http.MethodDelete, path: "/sessions"}, nil)
 }
 
-// Me asks who the client is.
+// Me returns the account of the client's token.
 func (p People) Me(ctx context.Context) (Me, error) {
 	var out Me
 	err := p.c.do(ctx, call{method: http.MethodGet, path: "/me"}, &out)
 	return out, err
 }
 
-// ChangePassword replaces the own password. All tokens of the user end, the client's as well.
+// ChangePassword replaces the user's own password. All of the user's tokens end, also the
+// client's.
 func (p People) ChangePassword(ctx context.Context, in PasswordChange) error {
 	return p.c.do(ctx, call{method: http.MethodPut, path: "/me/password", json: in}, nil)
 }
@@ -298,7 +299,7 @@ func (p People) User(ctx context.Context, name string) (User, error) {
 	return out, err
 }
 
-// CreateUsers makes users, all or none.
+// CreateUsers creates users, all or none.
 func (p People) CreateUsers(ctx context.Context, list ...NewUser) (UserList, error) {
 	var out UserList
 	err := p.c.do(ctx, call{method: http.MethodPost, path: "/users", json: NewUsers{Users: list}}, &out)
@@ -331,7 +332,7 @@ func (p People) Group(ctx context.Context, name string) (Group, error) {
 	return out, err
 }
 
-// CreateGroup makes a group.
+// CreateGroup creates a group.
 func (p People) CreateGroup(ctx context.Context, g NewGroup) (Group, error) {
 	var out Group
 	err := p.c.do(ctx, call{method: http.MethodPost, path: "/groups", json: g}, &out)
@@ -345,7 +346,7 @@ func (p People) UpdateGroup(ctx context.Context, name string, change GroupChange
 	return out, err
 }
 
-// DeleteGroup removes a group, also from its members.
+// DeleteGroup removes a group, and its members from it.
 func (p People) DeleteGroup(ctx context.Context, name string) error {
 	return p.c.do(ctx, call{method: http.MethodDelete, path: "/groups/" + element(name)}, nil)
 }
@@ -358,26 +359,26 @@ func ofUser(user string) url.Values {
 	return url.Values{"user": {user}}
 }
 
-// Tokens lists tokens of a user, "" for the asker's own; "*" lists those of all.
+// Tokens lists the tokens of a user; "" is the asker, and "*" all users.
 func (p People) Tokens(ctx context.Context, user string) (TokenList, error) {
 	var out TokenList
 	err := p.c.do(ctx, call{method: http.MethodGet, path: "/tokens", query: ofUser(user)}, &out)
 	return out, err
 }
 
-// CreateToken makes a token of a user, "" for one of the asker's own.
+// CreateToken creates a token of a user; "" is the asker.
 func (p People) CreateToken(ctx context.Context, in NewToken, user string) (TokenMade, error) {
 	var out TokenMade
 	err := p.c.do(ctx, call{method: http.MethodPost, path: "/tokens", query: ofUser(user), json: in}, &out)
 	return out, err
 }
 
-// RevokeToken ends a token of a user, "" for one of the asker's own.
+// RevokeToken ends a token of a user; "" is the asker.
 func (p People) RevokeToken(ctx context.Context, id, user string) error {
 	return p.c.do(ctx, call{method: http.MethodDelete, path: "/tokens/" + element(id), query: ofUser(user)}, nil)
 }
 
-// Audit returns a page of the audit log: the lines before one, 0 for the newest.
+// Audit returns a page of the audit log: the lines before one; 0 starts at the newest.
 func (p People) Audit(ctx context.Context, before int64, limit int) (AuditLog, error) {
 	q := url.Values{"limit": {strconv.Itoa(limit)}}
 	if before > 0 {
@@ -388,7 +389,7 @@ func (p People) Audit(ctx context.Context, before int64, limit int) (AuditLog, e
 	return out, err
 }
 
-// VerifyAudit has the server follow the chain of the audit log.
+// VerifyAudit makes the server check the chain of the audit log.
 func (p People) VerifyAudit(ctx context.Context) (AuditChecked, error) {
 	var out AuditChecked
 	err := p.c.do(ctx, call{method: http.MethodGet, path: "/audit:verify"}, &out)

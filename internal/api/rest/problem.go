@@ -1,7 +1,7 @@
-// Package rest is the REST contract of Comb: the types on the wire, the error
-// body and a Go client. Where a value of the core is the answer, such as a job's
-// status or an explanation, that very type is on the wire. It must not know how
-// a server answers or how answers are shown.
+// Package rest is the REST contract of Comb: the types on the wire, the error body and a Go
+// client. fromcore.go maps statuses of the core to these types; explanations and plans of the
+// core are sent as they are. The package must not know how a server answers or how answers
+// are shown.
 package rest
 
 import (
@@ -14,31 +14,31 @@ import (
 // ProblemType is the media type of every error body (RFC 9457).
 const ProblemType = "application/problem+json"
 
-// Code classes a problem for programs; Detail is for people.
+// Code classifies a problem for programs; Detail is for people.
 type Code string
 
 // The codes of problems.
 const (
-	CodeInvalid         Code = "invalid"          // 400, 422: the request is wrong in itself
+	CodeInvalid         Code = "invalid"          // 400, 422: the request itself is wrong
 	CodeUnauthorized    Code = "unauthorized"     // 401: no token, or a wrong one
 	CodeForbidden       Code = "forbidden"        // 403: not for this host or subject
 	CodeNotFound        Code = "not_found"        // 404
-	CodeGone            Code = "gone"             // 410: it was there, and was removed by a rule
+	CodeGone            Code = "gone"             // 410: it existed, and a rule removed it
 	CodeMethod          Code = "method"           // 405
 	CodeConflict        Code = "conflict"         // 409: contradicts the present state
 	CodePrecondition    Code = "precondition"     // 412: If-Match names an older configuration
 	CodePreconditionReq Code = "precondition_req" // 428: If-Match is missing
 	CodeTooLarge        Code = "too_large"        // 413
 	CodeMediaType       Code = "media_type"       // 415
-	CodeNeverFits       Code = "never_fits"       // 422: no cell of this cluster has the shape
+	CodeNeverFits       Code = "never_fits"       // 422: no cell of this cluster is large enough
 	CodeBusy            Code = "busy"             // 429: try again after Retry-After
 	CodeInternal        Code = "internal"         // 500
 	CodeUnavailable     Code = "unavailable"      // 503: stopping or starting
 	CodeStorageFull     Code = "storage_full"     // 507: nothing was accepted
 )
 
-// FieldError is one mistake in what was sent. Line and Column count from 1 in
-// the file that was sent; 0 is "not known".
+// FieldError is one mistake in a request. Line and Column count from 1 in the file that was
+// sent; 0 is unknown.
 type FieldError struct {
 	Detail  string `json:"detail" doc:"What is wrong and what to do"`
 	Pointer string `json:"pointer,omitempty" doc:"The key, as a path from the top of the document or request"`
@@ -46,7 +46,7 @@ type FieldError struct {
 	Column  int    `json:"column,omitempty" doc:"Column in the submitted file, from 1"`
 }
 
-// String gives "line:column: pointer: detail" with the parts that are known.
+// String is "line:column: pointer: detail" with the parts that are known.
 func (f FieldError) String() string {
 	var b strings.Builder
 	if f.Line > 0 {
@@ -59,8 +59,8 @@ func (f FieldError) String() string {
 	return b.String()
 }
 
-// Problem is the body of every error answer (RFC 9457). As an error its text is
-// the detail with all mistakes, one a line.
+// Problem is the body of every error answer (RFC 9457). As an error its text is the detail
+// and all mistakes, one a line.
 type Problem struct {
 	Type   string       `json:"type,omitempty" doc:"about:blank: the code says it all"`
 	Title  string       `json:"title" doc:"The HTTP status in words"`
@@ -68,9 +68,9 @@ type Problem struct {
 	Detail string       `json:"detail" doc:"What is wrong, for people"`
 	Code   Code         `json:"code" doc:"What is wrong, for programs"`
 	Errors []FieldError `json:"errors,omitempty" doc:"Every mistake found"`
-	// Warnings are about a cluster file that has mistakes, too.
+	// Warnings are about a cluster file that also has mistakes.
 	Warnings []string `json:"warnings,omitempty" doc:"What is accepted in the file, but probably not meant"`
-	// Seconds is the value of Retry-After; it travels as that header.
+	// Seconds is the value of the header Retry-After.
 	Seconds int `json:"-"`
 }
 
@@ -82,7 +82,7 @@ func NewProblem(status int, code Code, detail string, errs ...FieldError) *Probl
 	}
 }
 
-// Error gives the detail and every mistake, one a line.
+// Error returns the detail and every mistake, one a line.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	b.WriteString(p.Detail)
@@ -95,7 +95,7 @@ func (p *Problem) Error() string {
 // GetStatus returns the HTTP status, so that the router can use it.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// ContentType is the media type of the body, whatever was negotiated.
+// ContentType is the media type of the body, whatever the client accepts.
 func (p *Problem) ContentType(string) string { return ProblemType }
 
 // CodeOf returns the code of the problem in err, or "".
@@ -107,7 +107,7 @@ func CodeOf(err error) Code {
 	return ""
 }
 
-// CodeForStatus is the code of a status that says nothing more precise.
+// CodeForStatus is the general code of a status.
 func CodeForStatus(status int) Code {
 	switch status {
 	case http.StatusUnauthorized:

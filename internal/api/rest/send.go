@@ -11,19 +11,19 @@ import (
 	"github.com/combsched/comb/internal/spec/upload"
 )
 
-// tries and pause are for a server that takes no more at the moment.
+// How often and at what pause a busy server is asked again.
 const (
 	tries = 30
 	pause = 2 * time.Second
 )
 
-// SendFolder sends a folder, unless the server has it already, and returns its digest. say takes
-// what its user should know.
+// SendFolder sends a folder, unless the server has it already, and returns its digest. say is
+// called with what the user should know.
 func SendFolder(ctx context.Context, client *Client, dir string, say func(string)) (digest string, err error) {
 	return folder(ctx, client, dir, upload.Open, say)
 }
 
-// SendContext is Folder for one that an image is built of, with its Dockerfile.
+// SendContext is SendFolder for the build context of an image, with its Dockerfile.
 func SendContext(ctx context.Context, client *Client, dir, dockerfile string, say func(string)) (digest string, err error) {
 	return folder(ctx, client, dir, func(dir string, l upload.Limits) (*upload.Folder, error) {
 		return upload.OpenContext(dir, dockerfile, l)
@@ -62,8 +62,8 @@ func folder(ctx context.Context, client *Client, dir string, open func(string, u
 	}
 }
 
-// once sends a folder. An archive that cannot be made is the error, whatever the server says of the
-// half of it.
+// once sends a folder. If the archive cannot be made that is the error, whatever the server
+// says about the part that it got.
 func once(ctx context.Context, client *Client, f *upload.Folder) error {
 	r, w := io.Pipe()
 	made := make(chan error, 1)
@@ -80,5 +80,5 @@ func once(ctx context.Context, client *Client, f *upload.Folder) error {
 	return err
 }
 
-// errDone ends an archive that is not wanted any more.
+// errDone ends an archive that the server does not want any more.
 var errDone = errors.New("the server has answered")

@@ -16,13 +16,13 @@ import (
 // SocketName is the name of a server's socket in its data directory.
 const SocketName = "socket"
 
-// MaxCallerEnv bounds the environment of a caller, in bytes: with the rest of a
-// submission it fits into a request.
+// MaxCallerEnv bounds the environment of a caller, in bytes, so that it fits into a request
+// with the rest of a submission.
 const MaxCallerEnv = 512 << 10
 
-// Local returns a client of the same server over its socket. What it sends reaches
-// only a process of this user on this machine: the kernel says at each connection
-// who listens. The error says why that cannot be had.
+// Local returns a client of the same server over its socket. What it sends reaches only a
+// process of this user on this machine: at each connection the kernel tells the user of the
+// listener. The error says why that is impossible.
 func (c *Client) Local(ctx context.Context, socket string) (*Client, error) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return dialLocal(ctx, socket, os.Geteuid()) }
 	conn, err := dial(ctx, "", "")
@@ -30,13 +30,13 @@ func (c *Client) Local(ctx context.Context, socket string) (*Client, error) {
 		return nil, err
 	}
 	conn.Close()
-	// The kernel says who listens, so that an https address needs no TLS here.
+	// The kernel identifies the listener, so an https address needs no TLS here.
 	transport := &http.Transport{DialContext: dial, DialTLSContext: dial, ResponseHeaderTimeout: requestTimeout, MaxIdleConnsPerHost: 64}
 	return &Client{base: c.base, token: c.token, OnWait: c.OnWait, DefaultVC: c.DefaultVC,
 		http: &http.Client{Transport: transport, CheckRedirect: c.http.CheckRedirect}}, nil
 }
 
-// dialLocal connects to a socket at which that user, and nobody else, listens.
+// dialLocal connects to a socket at which only that user listens.
 func dialLocal(ctx context.Context, socket string, user int) (net.Conn, error) {
 	short, release, err := SocketAddress(socket)
 	if err != nil {
@@ -58,8 +58,8 @@ func dialLocal(ctx context.Context, socket string, user int) (net.Conn, error) {
 	return conn, nil
 }
 
-// SocketAddress returns a name of a socket's path that is short enough for the
-// kernel, which allows 107 bytes. It holds until release is called.
+// SocketAddress returns a name of a socket's path that is short enough for the kernel, which
+// allows 107 bytes. It is valid until release is called.
 func SocketAddress(path string) (short string, release func(), err error) {
 	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -89,8 +89,8 @@ func PeerUser(c net.Conn) (int, error) {
 	return int(cred.Uid), nil
 }
 
-// FolderAt names a folder of this machine so that another process can tell whether
-// it means the same by the path.
+// FolderAt identifies a folder of this machine, so that another process can check whether it
+// sees the same one under the path.
 func FolderAt(path string) (Folder, error) {
 	f := Folder{Path: path}
 	info, err := os.Stat(path)

@@ -21,17 +21,17 @@ import (
 // The names of server-sent events beside "event", the default.
 const (
 	StreamEvent   = "event"
-	StreamResync  = "resync"  // what was asked for is gone: read the present state again
-	StreamDropped = "dropped" // it was read too slowly and has ended here; go on behind seq
-	StreamEnd     = "end"     // the job is over; nothing will follow
+	StreamResync  = "resync"  // a gap: read the present state again
+	StreamDropped = "dropped" // the reader was too slow, and the stream has ended; continue after seq
+	StreamEnd     = "end"     // the job has ended, and nothing follows
 )
 
-// maxFrame bounds one server-sent event, so that a hostile server cannot fill
-// the client's memory. A job file is at most MaxBody and is sent JSON-escaped.
+// maxFrame bounds one server-sent event, so that a hostile server cannot fill the client's
+// memory. A job file is at most MaxBody and is sent JSON-escaped.
 const maxFrame = 8 << 20
 
-// Dropped is the data of a dropped event: the stream was read too slowly and has ended
-// behind event Seq.
+// Dropped is the data of a dropped event. The reader was too slow, and the stream has ended
+// after event Seq.
 type Dropped struct {
 	Seq    uint64 `json:"seq"`
 	Detail string `json:"detail"`
@@ -42,8 +42,8 @@ type Resync struct {
 	Seq uint64 `json:"seq"`
 }
 
-// Follower receives a stream of events. A nil Resync ignores gaps. An error from
-// either ends the stream and is returned.
+// Follower receives a stream of events. With a nil Resync gaps are ignored. An error of
+// either function ends the stream and is returned.
 type Follower struct {
 	Event  func(Event) error
 	Resync func(Resync) error
@@ -52,9 +52,9 @@ type Follower struct {
 // errStreamEnd ends a stream that is complete.
 var errStreamEnd = errors.New("the stream is complete")
 
-// Follow streams the events after a place in the stream, of one job (ref "" is
-// all). It reconnects where it stopped when the connection breaks, and returns
-// nil at the job's end, or ctx's error.
+// Follow streams the events after a number, of one job or with ref "" of all. When the
+// connection breaks it reconnects and continues. It returns nil at the job's end, or ctx's
+// error.
 func (c *Client) Follow(ctx context.Context, ref string, after uint64, f Follower) error {
 	path := "/events"
 	if ref != "" {
@@ -64,8 +64,8 @@ func (c *Client) Follow(ctx context.Context, ref string, after uint64, f Followe
 	return c.persist(ctx, s.once)
 }
 
-// persist repeats a stream while the server cannot be reached or is busy, with a
-// growing pause. once reports whether it got on since the last try.
+// persist repeats a stream while the server cannot be reached or is busy, with a growing
+// pause. once reports whether there was progress since the last try.
 func (c *Client) persist(ctx context.Context, once func(context.Context) (bool, error)) error {
 	pause, tries := retryPause, 0
 	for {
@@ -87,7 +87,7 @@ func (c *Client) persist(ctx context.Context, once func(context.Context) (bool, 
 		if tries++; tries > 20 {
 			return err
 		}
-		if tries == 2 && c.OnWait != nil { // the first is tried again at once: it may say why it broke
+		if tries == 2 && c.OnWait != nil { // the first retry is immediate and may tell the cause
 			c.OnWait(err)
 		}
 		select {
@@ -146,19 +146,19 @@ func (s *eventStream) take(f Frame) error {
 		if err := json.Unmarshal(f.Data, &d); err != nil {
 			return fmt.Errorf("dropped event: %w", err)
 		}
-		return &Unreachable{URL: s.client.URL(), Err: errors.New(d.Detail)} // and again where it ended
+		return &Unreachable{URL: s.client.URL(), Err: errors.New(d.Detail)} // reconnect where it ended
 	case StreamEvent, "":
 		var e Event
 		if err := json.Unmarshal(f.Data, &e); err != nil {
 			return fmt.Errorf("event: %w", err)
 		}
 		if e.Seq <= s.last {
-			return nil // a repeat after a reconnect
+			return nil // repeated after a reconnect
 		}
 		s.last = e.Seq
 		return s.follower.Event(e)
 	}
-	return nil // a newer server's kind of frame
+	return nil // a kind of frame from a newer server
 }
 
 // Frame is one server-sent event.
@@ -168,8 +168,8 @@ type Frame struct {
 	Data []byte
 }
 
-// ReadFrames calls f for each server-sent event of r until r ends (nil), breaks,
-// or f fails. Comments, which servers send as heartbeats, are dropped.
+// ReadFrames calls f for each server-sent event of r until r ends (nil), breaks, or f fails.
+// Comments, which servers send as heartbeats, are skipped.
 func ReadFrames(r io.Reader, f func(Frame) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxFrame)
@@ -205,8 +205,8 @@ func ReadFrames(r io.Reader, f func(Frame) error) error {
 	return lines.Err()
 }
 
-// LogQuery names one task's log. Attempt 0 is the latest. Tail is how
-// many of the last lines, nil is all; Offset counts bytes from the log's start.
+// LogQuery names one task's log. Attempt 0 is the latest one. Tail is how many of the last
+// lines are wanted; nil is all. Offset counts bytes from the log's start.
 type LogQuery struct {
 	Job     string
 	Role    string
@@ -214,13 +214,13 @@ type LogQuery struct {
 	Attempt int32
 	Stream  string // stdout or stderr; "" is stdout
 	Offset  int64
-	Errors  int64 // of both streams: where standard error goes on; Offset is that of standard output
+	Errors  int64 // with both streams: offset in standard error, while Offset is that in standard output
 	Tail    *int64
 	Follow  bool
 }
 
-// Logs copies a task's log to w. With Follow it goes on until the task's end and
-// reconnects where it stopped. It returns the task's log size seen.
+// Logs copies a task's log to w. With Follow it continues until the task's end, and
+// reconnects where it stopped. It returns the offset that it reached.
 func (c *Client) Logs(ctx context.Context, q LogQuery, w io.Writer) (int64, error) {
 	if !q.Follow {
 		s := &logStream{client: c, query: q, out: w}
@@ -246,20 +246,20 @@ func (c *Client) JobLogs(ctx context.Context, ref string, w io.Writer) error {
 	return err
 }
 
-// BothStreams of a log are asked for by this name.
+// BothStreams is the name under which both streams of a log are requested.
 const BothStreams = "both"
 
-// LogStreams takes in both streams of a task's log, in the order in which they were printed.
+// LogStreams receives both streams of a task's log, in the order in which they were written.
 type LogStreams interface {
-	// Piece takes what a stream goes on with.
+	// Piece receives the next bytes of a stream.
 	Piece(stderr bool, p []byte) error
-	// Pause is told that nothing more is there for now.
+	// Pause is called when nothing more is there for now.
 	Pause() error
 }
 
-// BothLogs reads both streams of a task's log; q.Stream is of no account. With Follow it goes on
-// until the task's end, and reconnects where each of them stopped. A server that knows no order of
-// them has each asked for by itself.
+// BothLogs reads both streams of a task's log; q.Stream is ignored. With Follow it continues
+// until the task's end, and reconnects where each stream stopped. If the server does not know
+// their order each stream is read by itself.
 func BothLogs(ctx context.Context, c *Client, q LogQuery, to LogStreams) error {
 	q.Stream = BothStreams
 	if q.Offset > 0 || q.Errors > 0 {
@@ -278,7 +278,7 @@ func BothLogs(ctx context.Context, c *Client, q LogQuery, to LogStreams) error {
 	return eachLog(ctx, c, q, to)
 }
 
-// eachLog reads the streams by themselves: at the same time where they are followed.
+// eachLog reads each stream by itself, both at the same time where they are followed.
 func eachLog(ctx context.Context, c *Client, q LogQuery, to LogStreams) error {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -306,7 +306,7 @@ func eachLog(ctx context.Context, c *Client, q LogQuery, to LogStreams) error {
 		}
 	}
 	wg.Wait()
-	if CodeOf(errs[0]) == CodeNotFound && CodeOf(errs[1]) != CodeNotFound { // there is one of them
+	if CodeOf(errs[0]) == CodeNotFound && CodeOf(errs[1]) != CodeNotFound { // only one of the two exists
 		errs[0] = nil
 	}
 	return cmp.Or(errs[0], errs[1])
@@ -320,12 +320,12 @@ func (f writeFunc) Write(p []byte) (int, error) { return f(p) }
 // bothStreams reads both streams of a log from frames.
 type bothStreams struct {
 	logStream
-	begun  bool   // where each stream begins is known
-	notice []byte // what the server says of the stream whose piece comes next
+	begun  bool   // the begin of each stream is known
+	notice []byte // the server's note about the stream of the next piece
 	to     LogStreams
 }
 
-// once reads what one connection gives.
+// once reads what one connection returns.
 func (s *bothStreams) once(ctx context.Context) (progress bool, err error) {
 	resp, err := s.get(ctx)
 	if err != nil {
@@ -334,11 +334,11 @@ func (s *bothStreams) once(ctx context.Context) (progress bool, err error) {
 	defer resp.Body.Close()
 	body := &readErrors{r: resp.Body}
 	progress, err = s.read(bufio.NewReaderSize(body, 64<<10))
-	s.notice = nil // it comes again
+	s.notice = nil // it will be repeated
 	return progress, s.ended(resp, body, err)
 }
 
-// read reads pieces, each behind its line, until there is no more.
+// read reads pieces, each after its header line, until the end.
 func (s *bothStreams) read(r *bufio.Reader) (progress bool, err error) {
 	for {
 		if s.query.Follow && r.Buffered() == 0 {
@@ -365,7 +365,7 @@ func (s *bothStreams) read(r *bufio.Reader) (progress bool, err error) {
 	}
 }
 
-// piece passes on what one frame has.
+// piece passes on the bytes of one frame.
 func (s *bothStreams) piece(stream string, at int64, r io.Reader) error {
 	next := &s.query.Offset
 	switch stream {
@@ -377,12 +377,12 @@ func (s *bothStreams) piece(stream string, at int64, r io.Reader) error {
 	case "stdout":
 	case "stderr":
 		next = &s.query.Errors
-	default: // a newer server's
+	default: // a stream that only a newer server has
 		_, err := io.Copy(io.Discard, r)
 		return err
 	}
 	*next = at
-	if stream == "stderr" { // the second of the two that say where they begin
+	if stream == "stderr" { // the second of the two frames that tell where the streams begin
 		s.begun, s.query.Tail = true, nil
 	}
 	_, err := io.Copy(writeFunc(func(p []byte) (int, error) {
@@ -404,7 +404,7 @@ func (s *bothStreams) piece(stream string, at int64, r io.Reader) error {
 type logStream struct {
 	client *Client
 	query  LogQuery
-	frames bool // each piece is wanted behind a line that says what it is of
+	frames bool // each piece comes after a line that tells its stream
 	out    io.Writer
 }
 
@@ -433,7 +433,7 @@ func (s *logStream) values() url.Values {
 	return v
 }
 
-// once copies what one connection gives.
+// once copies what one connection returns.
 func (s *logStream) once(ctx context.Context) (bool, error) {
 	resp, err := s.get(ctx)
 	if err != nil {
@@ -441,7 +441,7 @@ func (s *logStream) once(ctx context.Context) (bool, error) {
 	}
 	defer resp.Body.Close()
 	if start, err := strconv.ParseInt(resp.Header.Get(HeaderLogOffset), 10, 64); err == nil {
-		s.query.Offset, s.query.Tail = start, nil // the next connection goes on from here
+		s.query.Offset, s.query.Tail = start, nil // where the next connection continues
 	}
 	body := &readErrors{r: resp.Body}
 	n, err := io.Copy(s.out, body)
@@ -449,26 +449,26 @@ func (s *logStream) once(ctx context.Context) (bool, error) {
 	return n > 0, s.ended(resp, body, err)
 }
 
-// get asks for the log from where it goes on.
+// get requests the log from where it continues.
 func (s *logStream) get(ctx context.Context) (*http.Response, error) {
 	path := fmt.Sprintf("/jobs/%s/tasks/%s/%d/logs", element(s.query.Job), element(s.query.Role), s.query.Index)
 	return s.client.send(ctx, call{method: http.MethodGet, path: path, query: s.values(), accept: "text/plain"})
 }
 
-// ended is why no more came: nil where that was all.
+// ended is the error of an answer that has ended; nil where it was complete.
 func (s *logStream) ended(resp *http.Response, body *readErrors, err error) error {
 	switch {
 	case body.err != nil:
 		return &Unreachable{URL: s.client.URL(), Err: body.err}
 	case err != nil:
-		return err // the writer's: a closed pipe, a full disk
+		return err // an error of the writer: a closed pipe, a full disk
 	case s.query.Follow && resp.Trailer.Get(TrailerLogDone) != "true":
 		return &Unreachable{URL: s.client.URL(), Err: io.ErrUnexpectedEOF}
 	}
 	return nil
 }
 
-// readErrors remembers the reader's own error, to tell it from the writer's.
+// readErrors remembers an error of the reader, to tell it from one of the writer.
 type readErrors struct {
 	r   io.Reader
 	err error
@@ -483,5 +483,5 @@ func (r *readErrors) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// JobRef gives a job's number as it stands in paths.
+// JobRef is a job's number as in paths.
 func JobRef(id model.JobID) string { return jobElement(id) }

@@ -10,9 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// encode makes the body of a request. JSON cannot carry bytes that are not UTF-8,
-// and the encoder would put others in their place: they are refused, each with its
-// place.
+// encode makes the body of a request. JSON cannot carry bytes that are not UTF-8, and the
+// encoder would replace them. They are refused instead, each with its place.
 func encode(v any) ([]byte, error) {
 	if bad := badText(nil, "", reflect.ValueOf(v)); len(bad) > 0 {
 		return nil, NewProblem(http.StatusUnprocessableEntity, CodeInvalid, "there is text that is not UTF-8", bad...)
@@ -20,8 +19,8 @@ func encode(v any) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// badText appends the strings of a value that are not UTF-8. Their place is made
-// of the names that they have in JSON: quick.command[2].
+// badText appends the strings of a value that are not UTF-8, with their places by the names
+// in JSON: quick.command[2].
 func badText(list []FieldError, at string, v reflect.Value) []FieldError {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -34,7 +33,7 @@ func badText(list []FieldError, at string, v reflect.Value) []FieldError {
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			if v.Type().Elem().Kind() != reflect.Uint8 { // bytes are carried as they are
+			if v.Type().Elem().Kind() != reflect.Uint8 { // bytes are encoded as base64
 				list = badText(list, fmt.Sprintf("%s[%d]", at, i), v.Index(i))
 			}
 		}
@@ -56,7 +55,7 @@ func badText(list []FieldError, at string, v reflect.Value) []FieldError {
 
 func join(at, name string) string { return strings.TrimPrefix(at+"."+name, ".") }
 
-// firstBad is where a text stops being UTF-8; -1 is nowhere.
+// firstBad is the index at which a text stops being UTF-8; -1 is nowhere.
 func firstBad(s string) int {
 	for i, r := range s {
 		if r != utf8.RuneError {
@@ -73,9 +72,8 @@ func notUTF8(s string, i int) string {
 	return fmt.Sprintf("byte %d, 0x%02x, is not UTF-8 text; give it in UTF-8", i+1, s[i])
 }
 
-// CheckJSON refuses a JSON text that the decoder would change: bytes that are not
-// UTF-8, and halves of surrogate pairs. offset is where, counted from 0; detail is
-// "" when all is well.
+// CheckJSON refuses a JSON text that the decoder would change: bytes that are not UTF-8, and
+// halves of surrogate pairs. offset is the place, from 0. detail is "" for a good text.
 func CheckJSON(src []byte) (offset int, detail string) {
 	s := string(src)
 	if i := firstBad(s); i >= 0 {
@@ -88,7 +86,7 @@ func CheckJSON(src []byte) (offset int, detail string) {
 		first := surrogate(s[i:])
 		switch {
 		case first == 0:
-			i++ // past what is escaped, a backslash maybe
+			i++ // skip the escaped character, which may be a backslash
 		case first < 0xdc00 && surrogate(s[i+6:]) >= 0xdc00:
 			i += 11
 		default:
@@ -98,7 +96,7 @@ func CheckJSON(src []byte) (offset int, detail string) {
 	return 0, ""
 }
 
-// surrogate reads an escape of half a character at the start of a text; 0 is none.
+// surrogate reads an escaped half of a character at the start of a text; 0 is none.
 func surrogate(s string) (unit int) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0

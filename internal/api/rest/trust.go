@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Untrusted is the cause of an Unreachable whose server did not prove its name, or speaks no TLS.
-// It says what to do.
+// Untrusted is the cause of an Unreachable whose server did not prove its name, or does not
+// speak TLS. Its text says what to do.
 type Untrusted struct{ text string }
 
 // Error implements error.
 func (u *Untrusted) Error() string { return u.text }
 
-// trusting is what a client expects of a server with TLS. Errors are of authorities that are none.
+// trusting is the TLS configuration of a client. The error is about invalid authorities.
 func trusting(authorities []byte) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(authorities) > 0 {
@@ -28,7 +28,7 @@ func trusting(authorities []byte) (*tls.Config, error) {
 	return c, nil
 }
 
-// untrusted says what is wrong between two ends of TLS; "" where that is not the cause.
+// untrusted says what is wrong with a TLS connection; "" where TLS is not the cause.
 func untrusted(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError

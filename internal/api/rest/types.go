@@ -22,8 +22,8 @@ const (
 	MaxConfigBody = 8 << 20 // a cluster file
 )
 
-// NamePattern is the allow-list for names in paths and queries: of jobs, VCs,
-// nodes and roles. What does not match names nothing.
+// NamePattern is the pattern of valid names in paths and queries: of jobs, VCs, nodes and
+// roles. What does not match does not exist.
 const NamePattern = `^[A-Za-z0-9_][A-Za-z0-9_.~-]{0,254}$`
 
 // ValidName reports whether a name matches NamePattern.
@@ -31,9 +31,9 @@ func ValidName(name string) bool {
 	return regexp.MustCompile(NamePattern).MatchString(name)
 }
 
-// SplitRef takes apart what names a job in paths and in what users write: its number, its
-// NAME, which is one of the caller's own jobs (user is ""), or USER~NAME. No user has a ~ in
-// its name, so it is cut at the first one. It is false for what names nothing.
+// SplitRef splits the name of a job in paths and in what users write: its number, its NAME,
+// which is one of the caller's own jobs (user is ""), or USER~NAME. User names have no ~, so
+// it splits at the first one. It is false for an invalid name.
 func SplitRef(ref string) (user model.Subject, name model.JobName, ok bool) {
 	before, after, cut := strings.Cut(ref, "~")
 	if !cut {
@@ -44,7 +44,7 @@ func SplitRef(ref string) (user model.Subject, name model.JobName, ok bool) {
 	return model.Subject(before), model.JobName(after), ok
 }
 
-// Info says what answers.
+// Info is the name and the version of a server.
 type Info struct {
 	Name       string `json:"name" doc:"Always comb"`
 	Version    string `json:"version" doc:"Version of the program"`
@@ -54,7 +54,7 @@ type Info struct {
 	Seq        uint64 `json:"seq" doc:"Last event that reads can see"`
 }
 
-// Health is all that is told without a token.
+// Health is all that a server tells without a token.
 type Health struct {
 	Status string `json:"status" doc:"ok"`
 }
@@ -65,8 +65,8 @@ type SubmitRequest struct {
 	Quick  *QuickJob `json:"quick,omitempty"`
 	Name   string    `json:"name,omitempty" doc:"Replaces the job's name"`
 	VC     string    `json:"vc,omitempty" doc:"Replaces the job's virtual cluster"`
-	// DefaultVC counts where nothing names one: then the only one that the caller may submit to,
-	// else "default".
+	// DefaultVC is used where nothing names a VC. Without it that is the only VC to which the
+	// caller may submit, else "default".
 	DefaultVC string `json:"default_vc,omitempty" doc:"The virtual cluster of a job that names none"`
 	Upload    string `json:"upload,omitempty" doc:"Replaces the job's upload: the digest of one of the caller's"`
 }
@@ -101,15 +101,15 @@ type QuickJob struct {
 	Caller     *Caller           `json:"caller,omitempty" doc:"Run it where its caller is; taken over the server's socket alone"`
 }
 
-// Caller is where somebody submits a job: the job runs in that folder, with that
-// environment. It is kept as the job's secrets are: in no event and no answer.
+// Caller is where a user submits a job: the job runs in that folder, with that environment.
+// It is kept like the job's secrets, so it is in no event and no answer.
 type Caller struct {
 	Folder Folder `json:"folder"`
 	Env    []byte `json:"env,omitempty" doc:"NAME=VALUE with a zero byte behind each; not needed to validate"`
 }
 
-// Folder is a folder of this machine by its path; device and inode say which one
-// is meant, if another process sees other file systems.
+// Folder is a folder of this machine by its path. Device and inode identify it, since another
+// process may see other file systems.
 type Folder struct {
 	Path   string `json:"path"`
 	Device uint64 `json:"device"`
@@ -135,21 +135,21 @@ const (
 	VerdictNever  Verdict = "never"
 )
 
-// Validated answers a dry run: the job is sound. What is wrong is a problem.
+// Validated answers a dry run of a valid job. Mistakes are a problem instead.
 type Validated struct {
 	Job      *model.Job    `json:"job,omitempty" doc:"The job with all defaults written out"`
 	Verdict  Verdict       `json:"verdict" enum:"starts,waits,never"`
 	Message  string        `json:"message"`
 	Reason   *model.Reason `json:"reason,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"`
-	// Guaranteed and Standing are of a job that starts or waits.
+	// Guaranteed and Standing are set for a job that starts or waits.
 	Guaranteed bool   `json:"guaranteed,omitempty" doc:"It runs on cells that its virtual cluster is guaranteed; otherwise on what others leave"`
 	Standing   string `json:"standing,omitempty" doc:"The same in words, with what that means"`
-	// The job's number in it is the one that it would get.
+	// In it the job has the number that it would get.
 	Explanation *Explanation `json:"explanation,omitempty" doc:"Where it would start and which jobs would be stopped first, or why it waits and until when"`
 }
 
-// Job is a job's status and, when it waits, why.
+// Job is a job's status and, when it waits, the reason.
 type Job struct {
 	JobStatus
 	Ref    string  `json:"ref" doc:"What its reader calls it: its name if it is the reader's own job, else USER~NAME"`
@@ -177,7 +177,7 @@ type JobQuery struct {
 	Tag    string
 	Limit  int
 	Cursor string
-	Sort   string // another order than the newest first: see the route
+	Sort   string // order other than newest first: see the route
 }
 
 // StopRequest asks to end a job.
@@ -190,14 +190,14 @@ type Tagged struct {
 	Tags []string `json:"tags"`
 }
 
-// JobUsage is what the running tasks of a job took of their machines in the last minutes.
+// JobUsage is what the running tasks of a job used of their machines in the last minutes.
 type JobUsage struct {
 	Job   model.JobID `json:"job"`
 	Ref   string      `json:"ref"`
 	Tasks []TaskUsage `json:"tasks"`
 }
 
-// TaskUsage is what one of them took.
+// TaskUsage is what one task used.
 type TaskUsage struct {
 	Role    string        `json:"role"`
 	Index   int32         `json:"index"`
@@ -209,7 +209,7 @@ type TaskUsage struct {
 	Samples []Usage       `json:"samples" doc:"One each 10 seconds, the oldest first"`
 }
 
-// Usage is what a task took in the seconds before a moment.
+// Usage is what a task used in the seconds before a moment.
 type Usage struct {
 	At       model.Time `json:"at"`
 	MilliCPU int64      `json:"milli_cpu"`
@@ -218,13 +218,13 @@ type Usage struct {
 	Written  int64      `json:"written" doc:"Bytes a second, to disks"`
 }
 
-// RequeueRequest asks that a job waits again.
+// RequeueRequest asks to let a job wait again.
 type RequeueRequest struct {
 	Hold   bool   `json:"hold,omitempty" doc:"It is held from then on"`
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Shown to users"`
 }
 
-// UpdateRequest changes a job; what is absent stays.
+// UpdateRequest changes a job; absent fields stay.
 type UpdateRequest struct {
 	Priority  *cell.Priority  `json:"priority,omitempty" minimum:"-1" maximum:"32767" doc:"Of a job that waits; -1 borrows only"`
 	TimeLimit *model.Duration `json:"time_limit,omitempty" minimum:"0" maximum:"315360000000000" doc:"Microseconds of running, up to 10 years; 0 is none"`
@@ -235,7 +235,7 @@ type CordonRequest struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Shown to users"`
 }
 
-// Done answers a write that gives nothing back but its place in the stream.
+// Done answers a write that has no data but its event number.
 type Done struct {
 	Seq      uint64   `json:"seq"`
 	Repeated bool     `json:"repeated,omitempty"`
@@ -249,7 +249,7 @@ type Starts struct {
 	Starts []model.Expected `json:"starts" doc:"Of those of the jobs that wait and of which something is known"`
 }
 
-// Explanation is the core's, with the blockers' names.
+// Explanation is the core's explanation, with the names of jobs.
 type Explanation struct {
 	model.Explanation
 	Ref    string     `json:"ref" doc:"What its reader calls the job"`
@@ -269,7 +269,7 @@ type NodeNote struct {
 	Reason   string        `json:"reason"`
 }
 
-// NamedJob ties a number in a reason to a name.
+// NamedJob is the name of a job for its number in a reason.
 type NamedJob struct {
 	ID   model.JobID   `json:"id"`
 	Name model.JobName `json:"name,omitempty" doc:"None of a job that its reader may not see"`
@@ -295,7 +295,7 @@ type EventList struct {
 	Next   uint64  `json:"next,omitempty" doc:"Ask again with after set to it; 0 at the end"`
 }
 
-// StorageStatus is one of the cluster file's, as jobs see it.
+// StorageStatus is a storage of the cluster file, as jobs see it.
 type StorageStatus struct {
 	Name     string        `json:"name"`
 	Variable string        `json:"variable" doc:"Of the environment, which says where a task finds it"`
@@ -335,7 +335,7 @@ type NodeJob struct {
 	Leaves  int32              `json:"leaves" doc:"GPUs, or CPU slots, that it has there"`
 }
 
-// DrainRequest has what runs on a node leave it.
+// DrainRequest makes what runs on a node leave it.
 type DrainRequest struct {
 	Within model.Duration `json:"within,omitempty" minimum:"0" maximum:"31536000000000" doc:"Microseconds in which it may end by itself; 0 stops it at once, with its grace"`
 	Reason string         `json:"reason,omitempty" maxLength:"1000" doc:"Shown to users"`
@@ -346,7 +346,7 @@ type DrainPlanned struct {
 	model.DrainPlan
 }
 
-// DeadRequest says that a node is dead.
+// DeadRequest declares a node dead.
 type DeadRequest struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"1000" doc:"Shown to users"`
 }
@@ -385,12 +385,12 @@ type ConfigVersions struct {
 	Next     int64           `json:"next,omitempty" doc:"Ask again with before set to it; 0 at the end"`
 }
 
-// ConfigChange says what a new cluster file replaces, and what is noted of it.
+// ConfigChange says what a new cluster file replaces, and what is noted about it.
 type ConfigChange struct {
 	IfMatch  string // the tag of the configuration that is replaced; "*" is any
-	On       int64  // the version that was planned on; 0 is any
+	On       int64  // the version on which it was planned; 0 is any
 	Reason   string // up to MaxReason bytes
-	Restores int64  // the version whose file it is; 0 is none
+	Restores int64  // the version whose file it restores; 0 is none
 	Until    string // when the server goes back by itself: RFC 3339, or a duration; "" is never
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// UploadList is what a user has uploaded, and may.
+// UploadList is the uploads of a user, and its limits.
 type UploadList struct {
 	Uploads    []Upload `json:"uploads"`
 	LimitBytes int64    `json:"limit_bytes" doc:"Of one upload"`
@@ -31,13 +31,13 @@ func (c *Client) Uploads(ctx context.Context) (UploadList, error) {
 	return out, err
 }
 
-// stream is a body that is read as it is sent.
+// stream is a body that is read while it is sent.
 type stream struct {
 	io.Reader
 	size int64
 }
 
-// PutUpload sends an archive of so many bytes. One that is there is not read.
+// PutUpload sends an archive of size bytes. If the server has it already it is not read.
 func (c *Client) PutUpload(ctx context.Context, digest string, size int64, archive io.Reader) (Upload, error) {
 	var out Upload
 	err := c.do(ctx, call{method: http.MethodPut, path: "/uploads/" + element(digest), media: "application/x-tar", stream: &stream{archive, size}}, &out)

@@ -9,51 +9,50 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Most is how many attempts are kept: the last ones.
+// mostAttempts is how many attempts are kept: the last ones.
 const mostAttempts = 1000
 
-// Of an attempt so many nodes, task failures and successes each are kept, the first ones. Once that
-// is more than MostLines together, older attempts keep but a few: with Most attempts those alone
-// are MostLines at most.
+// The first so many nodes, failed tasks and successful tasks of each attempt are kept. Once
+// all attempts together have more than MostLines, older ones keep only a few, so that even
+// mostAttempts attempts stay within MostLines.
 const (
 	MostLines = 15_000
 	many, few = 1000, MostLines / mostAttempts / 3
 )
 
-// Fold takes a job's events in order.
+// attemptFold folds a job's events, in order, into its attempts.
 type attemptFold struct {
 	job   *model.Job
 	retry int32
 	live  map[model.AttemptID]*foldedAttempt
 	all   []*foldedAttempt
-	lines int             // nodes and tasks of them
-	cut   int             // of the first so many only a few of each are kept
-	left  int             // attempts that are not kept any more
-	roles []int32         // of each task
-	first map[int32]int32 // a role's first task
-	asked string          // of the stop that was asked last
+	lines int             // nodes and tasks of all attempts
+	cut   int             // how many of the first attempts are shortened already
+	left  int             // attempts that are no longer kept
+	roles []int32         // role of each task
+	first map[int32]int32 // first task of each role
+	asked string          // why and by which user a stop was requested last
 	carry leafCarry
 }
 
-// Carry says how many GPUs one leaf of a SKU has; false where it does not know that SKU, or not any
-// more.
+// leafCarry returns how many GPUs one leaf of a SKU has; false for an unknown SKU.
 type leafCarry func(cell.TypeName) (int64, bool)
 
-// foldedAttempt is one that is kept.
+// foldedAttempt is an attempt that is kept.
 type foldedAttempt struct {
 	rest.PastAttempt
-	exits []model.Exit // as its tasks; none once it has ended
-	saved bool         // a task of it ended with 0 to make room, and has work left: it has saved that
-	most  int          // nodes, failures and successes each
-	count [2]int       // successes and failures that are kept
+	exits []model.Exit // of its tasks; none once it has ended
+	saved bool         // a preempted task of it ended with 0 before its work was done: it saved its work
+	most  int          // bound on its nodes, failures and successes each
+	count [2]int       // kept successes and failures
 }
 
-// New begins with the first event.
+// newAttemptFold returns an empty fold.
 func newAttemptFold(carry leafCarry) *attemptFold {
 	return &attemptFold{carry: carry, live: map[model.AttemptID]*foldedAttempt{}, first: map[int32]int32{}}
 }
 
-// Add takes the next event.
+// Add folds the next event.
 func (f *attemptFold) Add(r *model.Record) {
 	switch e := r.Event.(type) {
 	case model.JobSubmitted:
@@ -108,7 +107,7 @@ func (f *attemptFold) Add(r *model.Record) {
 	}
 }
 
-// lend notes of attempts whether they run without their guarantee.
+// lend notes whether attempts run without their guarantee.
 func (f *attemptFold) lend(one *model.AttemptID, with []model.AttemptID, lazy bool) {
 	for _, id := range append(slices.Clone(with), *one) {
 		if a := f.live[id]; a != nil {
@@ -142,7 +141,7 @@ func (f *attemptFold) placed(at model.Time, id model.AttemptID, tasks []cell.Tas
 	f.bound()
 }
 
-// bound leaves only a few nodes and tasks of the oldest attempts while all have too many.
+// bound shortens the oldest attempts while all together have too many lines.
 func (f *attemptFold) bound() {
 	for f.lines > MostLines && f.cut < len(f.all) {
 		f.shorten(f.all[f.cut], few)
@@ -150,7 +149,8 @@ func (f *attemptFold) bound() {
 	}
 }
 
-// shorten leaves the first nodes, failures and successes of an attempt, so many of each.
+// shorten keeps only the first nodes, failures and successes of an attempt, at most this many
+// of each.
 func (f *attemptFold) shorten(a *foldedAttempt, most int) {
 	f.lines -= len(a.Nodes) + len(a.Tasks)
 	if n := len(a.Nodes); n > most {
@@ -170,7 +170,7 @@ func (f *attemptFold) shorten(a *foldedAttempt, most int) {
 	f.lines += len(a.Nodes) + len(a.Tasks)
 }
 
-// takes reports whether there is room for one more task that failed, or succeeded, and counts it.
+// takes reports whether one more failed, or successful, task fits, and counts it.
 func (a *foldedAttempt) takes(failed bool) bool {
 	n := &a.count[0]
 	if failed {
@@ -183,8 +183,8 @@ func (a *foldedAttempt) takes(failed bool) bool {
 	return true
 }
 
-// gpus are those of the leaves that a gang was given: a job that asks for leaves of a SKU names no
-// GPUs. Where a SKU is not known any more, they are those that its tasks name.
+// gpus counts the GPUs of the leaves that a gang was given, since a job that asks for leaves
+// of a SKU names no GPUs. For an unknown SKU it counts the GPUs that its tasks ask for.
 func (f *attemptFold) gpus(gang int32, tasks []cell.Task) (n int64) {
 	for i := range tasks {
 		each, ok := f.carry(tasks[i].SKU)
@@ -196,7 +196,7 @@ func (f *attemptFold) gpus(gang int32, tasks []cell.Task) (n int64) {
 	return n
 }
 
-// named are the GPUs that the tasks of a gang name.
+// named counts the GPUs for which the tasks of a gang ask.
 func (f *attemptFold) named(gang int32) (n int64) {
 	if f.job == nil || int(gang) >= len(f.job.Gangs) {
 		return 0
@@ -227,7 +227,7 @@ func (f *attemptFold) exited(id model.AttemptID, task int32, x model.Exit) {
 
 func failed(x *model.Exit) bool { return x.Code != 0 || x.Cause != "" }
 
-// name is a task's, such as "main-0".
+// name is the name of a task, such as "main-0".
 func (f *attemptFold) name(task int32) string {
 	if f.job == nil || int(task) >= len(f.roles) {
 		return fmt.Sprint(task)
@@ -256,7 +256,7 @@ func (f *attemptFold) ended(at model.Time, e *model.AttemptEnded) {
 	a.Lost = a.GPUs * int64((at-saved)/model.Time(model.Second))
 }
 
-// over says of the last attempt of each gang that no other one follows.
+// over marks the last attempt of each gang as final.
 func (f *attemptFold) over() {
 	seen := map[int32]bool{}
 	for _, a := range slices.Backward(f.all) {
@@ -269,7 +269,8 @@ func (f *attemptFold) over() {
 	}
 }
 
-// Attempts are those of the job, the oldest first; left is how many older ones are left out.
+// Attempts returns the job's attempts, the oldest first. left is how many older ones are left
+// out.
 func (f *attemptFold) Attempts() (attempts []rest.PastAttempt, left int) {
 	for _, a := range f.all {
 		attempts = append(attempts, a.PastAttempt)
@@ -277,7 +278,7 @@ func (f *attemptFold) Attempts() (attempts []rest.PastAttempt, left int) {
 	return attempts, f.left
 }
 
-// nodesOf are the machines of tasks, each once.
+// nodesOf lists the nodes of tasks, each once.
 func nodesOf(tasks []cell.Task) []cell.NodeName {
 	var out []cell.NodeName
 	seen := map[cell.NodeName]bool{}
@@ -290,14 +291,14 @@ func nodesOf(tasks []cell.Task) []cell.NodeName {
 	return out
 }
 
-// Other is the job that an attempt made room for.
+// otherJob is the job for which an attempt was preempted.
 type otherJob struct {
-	Ref      string // as the reader calls it
+	Ref      string // in the reader's form
 	VC       cell.VCName
 	Priority cell.Priority
 }
 
-// Why says by which job and rule an attempt was stopped that made room for another job.
+// Why says by which job and rule an attempt was preempted.
 func (f *attemptFold) Why(a *rest.PastAttempt, by otherJob) string {
 	switch {
 	case f.job == nil || a.By == nil:

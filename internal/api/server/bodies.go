@@ -13,26 +13,25 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// A body is read as it comes, and what has come stays in memory. Those that come at once are many
-// and short; one that is under way for longer is slow, and takes room of which there is little, for
-// each caller and in all.
+// A body is read as it comes, and stays in memory. Bodies that come quickly may be many. One
+// that takes longer is slow, and needs places, which are few for each caller and in all.
 const (
-	readTimeout = 30 * time.Second // of a request whose body is not looked at, and between a body and the answer
-	bodyGrace   = 10 * time.Second // for a body to begin, and for a pause of it; behind that it comes with
+	readTimeout = 30 * time.Second // of a request whose body is not read, and between a body and the answer
+	bodyGrace   = 10 * time.Second // for a body to begin, and for pauses; after that it must keep bodyRate
 	bodyRate    = 64 << 10         // bytes a second at least
-	slowAfter   = time.Second      // how long a body may be under way before it is slow
-	bodyPiece   = 64 << 10         // bytes of a body that lie together
-	slowUnit    = 1 << 20          // a slow body takes as many places as MiB that it may have
+	slowAfter   = time.Second      // after which a body is slow
+	bodyPiece   = 64 << 10         // size of the pieces in which a body is kept
+	slowUnit    = 1 << 20          // a slow body takes one place for each MiB that it may have
 	slowCaller  = 16               // places of one caller
 	slowAll     = 64               // and of all
 	maxHeld     = 96 << 20         // bytes of bodies whose requests are not answered yet
 )
 
-// bodies counts what bodies of requests hold.
+// bodies counts the memory of request bodies.
 type bodies struct {
 	mu   sync.Mutex
 	held int64
-	slow map[model.Subject]int // places
+	slow map[model.Subject]int // places by caller
 	all  int
 }
 
@@ -78,7 +77,7 @@ func busy(seconds int, detail string) *rest.Problem {
 	return p
 }
 
-// inbox is a request's body while it comes.
+// inbox is a request's body while it is received.
 type inbox struct {
 	io.Reader
 	of     *bodies
@@ -87,16 +86,15 @@ type inbox struct {
 	begun  time.Time
 
 	mu     sync.Mutex
-	places int   // that it takes when it is slow
-	taken  int   // and has
-	held   int64 // bytes that have come
+	places int   // that it needs when it is slow
+	taken  int   // that it has
+	held   int64 // bytes received so far
 	over   bool
 	failed *rest.Problem
 }
 
-// receive reads a body of at most limit bytes, before any lock or turn is held for its request. The
-// caller calls the function that is returned once the request is answered: until then its bytes
-// count.
+// receive reads a body of at most limit bytes, before the request gets a lock or a turn. The
+// caller must call free once the request is answered: until then the bytes count.
 func (b *bodies) receive(w http.ResponseWriter, r *http.Request, caller model.Subject, limit int64) (free func(), p *rest.Problem) {
 	if r.ContentLength == 0 {
 		return func() {}, nil
@@ -118,8 +116,8 @@ func (b *bodies) receive(w http.ResponseWriter, r *http.Request, caller model.Su
 	return func() { b.free("", 0, in.held) }, nil
 }
 
-// pieces reads all of a body that may have a size. What has come is never copied: a buffer that
-// grows would hold more than twice what is counted.
+// pieces reads a body. Received bytes are never copied, since a growing buffer would need
+// more than twice what is counted.
 func pieces(r io.Reader, size int64) (all net.Buffers, err error) {
 	for err == nil {
 		piece, got := make([]byte, min(size+1, bodyPiece)), 0 // one byte more finds the end
@@ -138,7 +136,7 @@ func pieces(r io.Reader, size int64) (all net.Buffers, err error) {
 	return all, err
 }
 
-// late makes it a slow body, or ends it.
+// late turns the body into a slow one, or ends it.
 func (b *inbox) late() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,7 +150,7 @@ func (b *inbox) late() {
 	b.taken = b.places
 }
 
-// fail ends it; the mutex is held.
+// fail ends the body. The mutex is held.
 func (b *inbox) fail(p *rest.Problem) {
 	b.failed = p
 	_ = b.rc.SetReadDeadline(time.Now())
@@ -182,7 +180,8 @@ func (b *inbox) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end says what was wrong with the body, if anything was. It gives places back; the bytes stay.
+// end returns what was wrong with the body, if anything. It gives its places back, but not
+// its bytes.
 func (b *inbox) end(err error, limit int64) *rest.Problem {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,24 +18,23 @@ import (
 )
 
 const (
-	beat       = 10 * time.Second // between signs of life, at which the rights are looked at again
-	lineWithin = 60 * time.Second // for a line to be taken
-	noteWithin = 10 * time.Second // for the audit log
-	tryNext    = 10               // seconds until a busy server is asked again
+	beat       = 10 * time.Second // between signs of life, at which the user's right is checked again
+	lineWithin = 60 * time.Second // for the client to take a line
+	noteWithin = 10 * time.Second // for writing to the audit log
+	tryNext    = 10               // seconds after which a client should ask a busy server again
 )
 
-// Builder has images built.
+// imageBuilder builds images for users.
 type imageBuilder struct {
 	Images  executor.Images
 	Depot   *upload.Depot
 	Note    func(context.Context, ...people.AuditLine) error
 	Over    func(context.Context) *rest.Problem // why a build must end; nil is that it may go on
 	Closing <-chan struct{}                     // closed when the server ends
-	Fail    func(error) error                   // the server's own errors as problems
+	Fail    func(error) error                   // turns the server's own errors into problems
 }
 
-// Serve builds what a user asks for and answers: with a problem where nothing began, else line by
-// line.
+// Serve builds an image and answers: with a problem where nothing began, else line by line.
 func (b *imageBuilder) Serve(w http.ResponseWriter, r *http.Request, user string, in *rest.ImageBuild) error {
 	if in.Dockerfile = cmp.Or(in.Dockerfile, "Dockerfile"); !upload.Within(in.Dockerfile) {
 		return refused("the Dockerfile %.200q is no name in the folder", in.Dockerfile)
@@ -55,7 +54,7 @@ func (b *imageBuilder) Serve(w http.ResponseWriter, r *http.Request, user string
 	defer files.Close()
 	line := people.AuditLine{Subject: user, Verb: string(access.BuildImages), Object: in.Name, Outcome: people.Done, Detail: fmt.Sprintf("begins, of %s in the upload %s", in.Dockerfile, in.Upload)}
 	if err := b.Note(r.Context(), line); err != nil {
-		return b.Fail(err) // what is not recorded does not run
+		return b.Fail(err) // nothing runs that is not recorded
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -82,7 +81,7 @@ func refused(format string, args ...any) *rest.Problem {
 	return rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, fmt.Sprintf(format, args...))
 }
 
-// problem is why there is no image; nil is that there is one.
+// problem is why there is no image; nil if there is one.
 func (b *imageBuilder) problem(ctx context.Context, err error) *rest.Problem {
 	var p *rest.Problem
 	switch {
@@ -104,8 +103,8 @@ func (b *imageBuilder) problem(ctx context.Context, err error) *rest.Problem {
 	return rest.NewProblem(http.StatusInternalServerError, rest.CodeInternal, "an error of the server; its log has it")
 }
 
-// watch ends a build whose user may not build any more, or whose server ends, and gives signs of
-// life. The caller calls the function that is returned, behind which nothing is written any more.
+// watch ends a build whose user has lost the right or whose server ends, and sends signs of
+// life. The caller must call the result, after which watch writes nothing more.
 func (b *imageBuilder) watch(ctx context.Context, a *buildAnswer) func() {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -132,7 +131,7 @@ func (b *imageBuilder) watch(ctx context.Context, a *buildAnswer) func() {
 	return func() { stop(); <-done }
 }
 
-// buildAnswer writes lines as they come. One that is not taken ends the build.
+// buildAnswer writes lines as they come. A line that the client does not take ends the build.
 type buildAnswer struct {
 	mu     sync.Mutex
 	w      http.ResponseWriter
@@ -141,7 +140,7 @@ type buildAnswer struct {
 	cancel context.CancelCauseFunc
 }
 
-// write writes a line; one that says nothing is an empty one.
+// write writes a line; the zero line is an empty one.
 func (a *buildAnswer) write(l rest.BuildLine) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -165,7 +164,7 @@ func (a *buildAnswer) write(l rest.BuildLine) {
 	}
 }
 
-// end writes how it went. A problem of a build that printed nothing is returned instead.
+// end writes the result. A problem of a build without output is returned instead.
 func (a *buildAnswer) end(id string, p *rest.Problem) error {
 	a.mu.Lock()
 	begun := a.begun

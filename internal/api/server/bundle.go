@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Log is one log of an archive.
+// bundledLog is one log of an archive.
 type bundledLog struct {
-	Name string // of its file
-	// Copy writes what there is. fs.ErrNotExist says that there is none.
+	Name string // file name
+	// Copy writes the log. fs.ErrNotExist says that there is none.
 	Copy func(io.Writer) error
-	// Why says why a log cannot be read, where that is no reason to end: it stands in the log's
-	// place. nil ends the archive with the error.
+	// Why turns an error of Copy into a text, where the archive can go on: it takes the log's
+	// place. If it returns nil the archive ends with the error.
 	Why func(error) error
 }
 
-// Write writes an archive of logs to its end.
+// writeBundle writes an archive of logs.
 func writeBundle(w io.Writer, at time.Time, logs func(yield func(bundledLog) bool)) error {
 	z := zip.NewWriter(w)
 	packer := &bundlePacker{}
@@ -33,14 +33,14 @@ func writeBundle(w io.Writer, at time.Time, logs func(yield func(bundledLog) boo
 	return z.Close()
 }
 
-// bundleOne writes a log's file. It is begun with the first byte, so that what there is not leaves
-// none.
+// bundleOne writes the file of a log. The file begins with the first byte, so a missing log
+// has no file.
 func bundleOne(z *zip.Writer, at time.Time, l *bundledLog) error {
 	f := &bundledFile{z: z, at: at, name: l.Name}
 	err := l.Copy(f)
 	switch {
 	case f.err != nil:
-		return f.err // the connection's
+		return f.err // an error of the connection
 	case errors.Is(err, fs.ErrNotExist) && f.w == nil:
 		return nil
 	case err != nil:
@@ -80,7 +80,7 @@ func (f *bundledFile) Write(p []byte) (n int, err error) {
 	return n, f.err
 }
 
-// packer packs one file after the other with the same memory.
+// bundlePacker compresses one file after the other with the same memory.
 type bundlePacker struct{ w *flate.Writer }
 
 func (p *bundlePacker) of(w io.Writer) (io.WriteCloser, error) {

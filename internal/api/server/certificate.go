@@ -19,12 +19,12 @@ import (
 
 const (
 	maxFile   = 1 << 20             // bytes of a file of certificates, or of a key
-	lookEvery = time.Second         // how often it is looked whether the files changed
-	soon      = 14 * 24 * time.Hour // before its end a certificate is warned of
+	lookEvery = time.Second         // interval of checks whether the files changed
+	soon      = 14 * 24 * time.Hour // how long before its end warnings begin
 )
 
-// Certificate is a certificate with its private key, as they are in two files. Its methods may be
-// called from any goroutine; nil is a server without TLS.
+// Certificate is a certificate with its private key, in two files. Its methods may be called
+// from any goroutine. nil is a server without TLS.
 type Certificate struct {
 	certFile, keyFile string
 	now               func() time.Time
@@ -32,9 +32,9 @@ type Certificate struct {
 
 	mu     sync.Mutex
 	cert   *tls.Certificate
-	marks  [2]fileMark // of the files as they were read last
+	marks  [2]fileMark // of the files when they were last read
 	looked time.Time
-	warned time.Time // when the end was warned of
+	warned time.Time // when the last warning was logged
 }
 
 // fileMark tells one state of a file from another.
@@ -44,9 +44,9 @@ type fileMark struct {
 	inode   uint64
 }
 
-// OpenCertificate reads a certificate with those that lead to its authority, and its key, each from
-// a file of PEM. What is wrong with them is one error, with all there is to mend. Where no file is
-// named there is no pair: nil.
+// OpenCertificate reads a certificate with those that lead to its authority, and its key,
+// from two PEM files. It returns all that is wrong as one error. Without a file name it
+// returns nil.
 func OpenCertificate(certFile, keyFile string, now func() time.Time, log *slog.Logger) (*Certificate, error) {
 	if certFile == "" {
 		return nil, nil
@@ -62,7 +62,7 @@ func OpenCertificate(certFile, keyFile string, now func() time.Time, log *slog.L
 	return p, nil
 }
 
-// Over gives a listener TLS, 1.2 at least, with HTTP/1.1 alone.
+// Over adds TLS to a listener: at least version 1.2, and only HTTP/1.1.
 func (p *Certificate) Over(l net.Listener) net.Listener {
 	if p == nil {
 		return l
@@ -76,8 +76,8 @@ func (p *Certificate) For(host string) bool {
 	return p != nil && p.present().Leaf.VerifyHostname(host) == nil
 }
 
-// Address is the server's address in a browser: that of its listener, with a name of the
-// certificate where that is not for the listener's address.
+// Address is the server's address for browsers: that of its listener, or with a name of the
+// certificate if that is not valid for the listener's address.
 func (p *Certificate) Address(listener string) string {
 	if p == nil {
 		return "http://" + listener
@@ -92,7 +92,7 @@ func (p *Certificate) Address(listener string) string {
 	return "https://" + listener
 }
 
-// Ends is when the certificate ends; zero without one.
+// Ends is the end of the certificate; zero without one.
 func (p *Certificate) Ends() time.Time {
 	if p == nil {
 		return time.Time{}
@@ -100,8 +100,8 @@ func (p *Certificate) Ends() time.Time {
 	return p.present().Leaf.NotAfter
 }
 
-// present returns the certificate, which is read again where its files have changed. One that
-// cannot be used changes nothing: the one before goes on.
+// present returns the certificate, and reads it again after its files changed. An unusable
+// new one is ignored.
 func (p *Certificate) present() *tls.Certificate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,7 +128,7 @@ func (p *Certificate) reload() {
 	p.log.Info("the certificate was read again", "until", cert.Leaf.NotAfter)
 }
 
-// warn says once a day when the certificate ends soon, or has ended.
+// warn logs once a day that the certificate ends soon, or has ended.
 func (p *Certificate) warn() {
 	now := p.now()
 	if p.cert.Leaf.NotAfter.Sub(now) > soon || now.Sub(p.warned) < 24*time.Hour {
@@ -143,7 +143,7 @@ func (p *Certificate) look() (marks [2]fileMark) {
 		if info, err := os.Stat(name); err == nil {
 			marks[i] = fileMark{size: info.Size(), changed: info.ModTime()}
 			if st, ok := info.Sys().(*syscall.Stat_t); ok {
-				marks[i].inode = st.Ino // another file may have been put in its place
+				marks[i].inode = st.Ino // another file may have replaced it
 			}
 		}
 	}
@@ -214,7 +214,7 @@ func readPEM(what, name string) ([]byte, error) {
 	return data, nil
 }
 
-// holds says why there is no block of a type in a text; "" where there is one.
+// holds says why a text has no block of a type; "" where it has.
 func holds(text []byte, kind string) string {
 	found := ""
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {

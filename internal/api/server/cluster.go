@@ -118,8 +118,8 @@ func (s *Server) listNodes(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 	return answer(out), nil
 }
 
-// plainRuntime leaves out of what runs tasks where the engine listens and what is wrong with it:
-// that is for administrators.
+// plainRuntime cuts from the name of the runtime its address and its problems, which are for
+// administrators.
 func plainRuntime(text string) string {
 	for _, more := range []string{" (", ": ", "; "} {
 		text, _, _ = strings.Cut(text, more)
@@ -147,7 +147,7 @@ func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 	return answer(out), nil
 }
 
-// hideJobs leaves out of cells which jobs hold them that the asker may not see.
+// hideJobs removes from cells the jobs that the asker may not see.
 func hideJobs(st *core.State, cells []rest.CellStatus, sight *authorizer.Sight) {
 	for i := range cells {
 		if spec, ok := st.Spec(cells[i].Job); !ok || !sight.Sees(spec.VC, spec.User) {
@@ -157,8 +157,8 @@ func hideJobs(st *core.State, cells []rest.CellStatus, sight *authorizer.Sight) 
 	}
 }
 
-// cellJobs collects the names of the jobs that hold leaves. The depth is that of
-// the cluster's own levels.
+// cellJobs collects the names of the jobs that hold leaves. The depth is that of the
+// cluster's own levels.
 func cellJobs(st *core.State, cells []rest.CellStatus, reader model.Subject, names []rest.NamedJob) []rest.NamedJob {
 	for _, c := range cells {
 		if c.Job != 0 {
@@ -182,7 +182,7 @@ func appendName(st *core.State, names []rest.NamedJob, reader model.Subject, id 
 	return names
 }
 
-// namedJob is a job that an answer names by its number, as a reader calls it.
+// namedJob is the name of a job for a reader.
 func namedJob(reader model.Subject, id model.JobID, j *model.Job) rest.NamedJob {
 	return rest.NamedJob{ID: id, Name: j.Name, User: j.User, Ref: j.Name.To(reader, j.User), VC: j.VC}
 }
@@ -193,7 +193,7 @@ type cordonInput struct {
 	Body *rest.CordonRequest `required:"false"`
 }
 
-// nodes answers for single nodes.
+// nodes has the routes about single nodes.
 type nodes struct{ *Server }
 
 type drainInput struct {
@@ -238,7 +238,7 @@ type drainPlanInput struct {
 	Body *rest.DrainRequest `required:"false"`
 }
 
-// plan runs a copy of the state forward on which a node is drained.
+// plan drains a node in a copy of the state and runs that forward.
 func (s nodes) plan(ctx context.Context, in *drainPlanInput) (*body[rest.DrainPlanned], error) {
 	if err := checkName("node", in.Name); err != nil {
 		return nil, err
@@ -335,13 +335,13 @@ func (s nodes) get(ctx context.Context, in *namedRead) (*body[rest.Node], error)
 	return answer(out), nil
 }
 
-// images answers for the images of the machine.
+// images has the routes about the machine's images.
 type images struct {
 	*Server
-	store executor.Images // nil: tasks run from none
+	store executor.Images // nil where tasks do not run from images
 }
 
-// pullWait is how long one request waits for an image to come; its client asks again.
+// pullWait is how long one request waits for an image; its client then asks again.
 const pullWait = 15 * time.Second
 
 func (m images) register(api huma.API) {
@@ -359,7 +359,7 @@ func (m images) register(api huma.API) {
 		"Remove images that Comb fetched and nothing uses, the least recently used first"), m.prune)
 }
 
-// registerBuild has the route that answers line by line.
+// registerBuild registers the route that answers line by line.
 func (m images) registerBuild(api huma.API) {
 	line := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[rest.BuildLine](), true, "")
 	huma.Register(api, operation(api, huma.Operation{
@@ -397,7 +397,7 @@ func (m images) mayNotBuild(ctx context.Context) *rest.Problem {
 	return nil
 }
 
-// there refuses where tasks run from no images.
+// there refuses requests where tasks do not run from images.
 func (m images) there() error {
 	if m.store == nil {
 		return rest.NewProblem(http.StatusConflict, rest.CodeConflict, "tasks run as processes here: there are no images")
@@ -405,7 +405,7 @@ func (m images) there() error {
 	return nil
 }
 
-// problem is an executor's error as the answer to a request.
+// problem turns an executor's error into the answer to a request.
 func (m images) problem(err error) error {
 	switch {
 	case errors.Is(err, executor.ErrNoImage):
@@ -432,14 +432,14 @@ func (m images) list(ctx context.Context, _ *struct{}) (*body[rest.ImageList], e
 	out := rest.ImageList{Images: wireImages(list.Images), Fetching: []rest.Fetching{}, Bytes: list.Bytes, Budget: list.Budget, Driver: list.Driver}
 	for _, f := range list.Fetching {
 		if !authorizer.SeesAll(ctx) {
-			break // of whose jobs they are is not told
+			break // the users of the jobs are not told
 		}
 		out.Fetching = append(out.Fetching, rest.Fetching(f))
 	}
 	return answer(out), nil
 }
 
-// visible leaves out what the asker may not see: images that were fetched with the credentials of
+// visible removes what the asker may not see: images that were fetched with credentials of
 // other VCs, and their jobs.
 func (m images) visible(ctx context.Context, list []executor.Image) (out []executor.Image, err error) {
 	p := authorizer.Of(ctx).Principal
@@ -478,10 +478,10 @@ func wireImages(list []executor.Image) []rest.Image {
 	return out
 }
 
-// some is a list that is written as [] when it is empty.
+// some is list, but [] in JSON when it is empty.
 func some[T any](list []T) []T { return append([]T{}, list...) }
 
-// mayKnow refuses an image that the asker may not see as one that is not here.
+// mayKnow answers for an image that the asker may not see as for one that does not exist.
 func (m images) mayKnow(ctx context.Context, name string) error {
 	if authorizer.SeesAll(ctx) {
 		return nil

@@ -46,7 +46,7 @@ type configAnswer struct {
 	Body rest.ClusterConfig
 }
 
-// ETag names a configuration by its content.
+// ETag names a configuration by a hash of its content.
 func ETag(c *model.Config) (string, error) {
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Server) getConfigFile(ctx context.Context, in *struct{ AfterSeq }) (*co
 	return &configFile{ContentType: "application/yaml; charset=utf-8", ETag: tag, Body: file}, nil
 }
 
-// present returns the configuration and its tag; nil before the first.
+// present returns the configuration and its tag; nil before the first one.
 func (s *Server) present(ctx context.Context, after uint64) (*model.Config, string, error) {
 	var c *model.Config
 	if err := s.read(ctx, after, func(st *core.State) { c = st.Config() }); err != nil {
@@ -143,8 +143,8 @@ func (s *Server) applyConfig(ctx context.Context, in *configInput) (*body[rest.D
 	return out, nil
 }
 
-// applyNew applies a cluster file for the first time. It also returns what becomes of the ends of
-// configurations, in words.
+// applyNew applies a cluster file for the first time. It also returns sentences about what
+// becomes of the ends of configurations.
 func (s *Server) applyNew(ctx context.Context, w write, in *configInput) (engine.Reply, []string, error) {
 	c, _, err := s.parseConfig(in.RawBody)
 	if err != nil {
@@ -238,8 +238,8 @@ func (s *Server) planConfig(ctx context.Context, in *planConfigInput) (*body[res
 	return answer(*planned), nil
 }
 
-// plan holds a cluster file against the present state, on a copy and one file at a time:
-// a small file may describe a million devices, and nobody waits for it but the next file.
+// plan applies a cluster file to a copy of the present state, one file at a time: a small
+// file may describe a million devices. Only the next file waits for it.
 func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.ConfigPlanned, error) {
 	leave, err := awaitTurn(ctx, &s.lanes.Plan, authorizer.Subject(ctx))
 	if err != nil {
@@ -266,7 +266,7 @@ func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.C
 	return c, out, nil
 }
 
-// parseConfig reads a cluster file and holds it to this installation.
+// parseConfig reads a cluster file and checks it against this installation.
 func (s *Server) parseConfig(src []byte) (*config.Cluster, []string, error) {
 	cluster, notes, problems := config.Parse("", src, s.opts.Policies)
 	var warnings []string
@@ -288,7 +288,7 @@ func (s *Server) parseConfig(src []byte) (*config.Cluster, []string, error) {
 	return cluster, append(warnings, accounts.MissingGroups(cluster.Config.Access, s.opts.People)...), nil
 }
 
-// versions are those of the cluster file.
+// versions has the routes about versions of the cluster file.
 type versions struct{ *Server }
 
 // Changed is in the input of a change of the configuration.
@@ -298,8 +298,8 @@ type Changed struct {
 	Restores int64  `query:"restores" minimum:"0" doc:"The version whose file this is, byte for byte"`
 }
 
-// present is the version that is in force, of a configuration of that tag; the zero one where none
-// says so.
+// present is the version in force, given the tag of the configuration; the zero version where
+// it is unknown.
 func (s versions) present(ctx context.Context, tag string) (engine.ConfigVersion, error) {
 	list, err := s.store.Configs(ctx, 0, 1)
 	if err != nil || len(list) == 0 || list[0].Tag != tag {
@@ -308,7 +308,7 @@ func (s versions) present(ctx context.Context, tag string) (engine.ConfigVersion
 	return list[0], nil
 }
 
-// now is the present version with the configuration's tag; it waits for a change that is under way.
+// now is the present version with the configuration's tag. It waits for a change in progress.
 func (s versions) now(ctx context.Context) (version int64, tag string, err error) {
 	s.configMu.Lock()
 	defer s.configMu.Unlock()
@@ -322,8 +322,8 @@ func (s versions) now(ctx context.Context) (version int64, tag string, err error
 	return v.Version, tag, nil
 }
 
-// check refuses a change that was planned on another version, or says of its file that it is a
-// version's and is not. The lock of changes is held.
+// check refuses a change that was planned on another version, or whose file is not that of
+// the version that it claims to restore. The lock of changes is held.
 func (s versions) check(ctx context.Context, in *configInput) error {
 	if in.On > 0 {
 		list, err := s.store.Configs(ctx, 0, 1)
@@ -352,11 +352,11 @@ func (s versions) check(ctx context.Context, in *configInput) error {
 	return nil
 }
 
-// end makes a version of what was begun, or forgets it where it was refused. The configuration is
-// in force whether that succeeds or not: the next start makes it good.
+// end completes the version that was begun, or drops it where the change was refused. The
+// configuration is in force even if that fails: the next start completes it.
 func (s versions) end(ctx context.Context, reply *engine.Reply) {
 	if reply.Err != nil {
-		return // the change may be under way still: what was begun stays for the next change, or the next start
+		return // the change may still be in progress: the next change or start decides about what was begun
 	}
 	ctx = context.WithoutCancel(ctx)
 	tag, err := "", error(nil)
@@ -413,12 +413,12 @@ func (s versions) file(ctx context.Context, in *struct {
 	return &configFile{ContentType: "application/yaml; charset=utf-8", ETag: v.Tag, Body: file}, nil
 }
 
-// loans are configurations that have an end, at which the server goes back by itself. An end is
-// kept with the version that has it, and holds while that is the latest.
+// loans handles configurations with an end, at which the server goes back by itself. An end
+// is stored with its version, and is valid while that is the latest.
 type loans struct{ *Server }
 
 const (
-	loanLook  = time.Minute // between two looks while there is an end: the clock may be set
+	loanLook  = time.Minute // longest time between two checks while there is an end, since the clock may be set
 	loanRetry = 10 * time.Minute
 )
 
@@ -437,7 +437,7 @@ func EndLoans(ctx context.Context, s *Server) {
 	}
 }
 
-// look goes back if it is time, and says when to look again.
+// look goes back if it is time, and returns when to check again.
 func (l loans) look(ctx context.Context) time.Duration {
 	e, err := l.active(ctx)
 	if err != nil {
@@ -458,7 +458,7 @@ func (l loans) look(ctx context.Context) time.Duration {
 	return time.Millisecond
 }
 
-// active is the end of the version that is in force; the zero one is none.
+// active is the end of the version in force; zero is none.
 func (l loans) active(ctx context.Context) (engine.ConfigEnd, error) {
 	_, tag, err := l.present(ctx, 0)
 	if err != nil {
@@ -468,8 +468,8 @@ func (l loans) active(ctx context.Context) (engine.ConfigEnd, error) {
 	return versionEnd(&v), err
 }
 
-// goBack applies the file of the version to which an end leads. An end that leads to nothing is
-// dropped.
+// goBack applies the file of the version to which an end leads. If there is no such file the
+// end is dropped.
 func (l loans) goBack(ctx context.Context, e engine.ConfigEnd) error {
 	_, file, ok, err := l.store.ConfigFile(ctx, e.Back)
 	if err != nil {
@@ -479,7 +479,7 @@ func (l loans) goBack(ctx context.Context, e engine.ConfigEnd) error {
 		l.log.Warn("the configuration stays as it is: the version to go back to is not kept any more", "version", e.Version, "back", e.Back)
 		return l.opts.Ends.Drop(ctx, e.Version)
 	}
-	c, _, err := l.parseConfig(file) // it may ask about machines, so no change waits for it
+	c, _, err := l.parseConfig(file) // it may ask about machines, so changes must not wait for it
 	if bad := (*rest.Problem)(nil); errors.As(err, &bad) && len(bad.Errors) > 0 {
 		l.log.Warn("the configuration stays as it is: the file of the version to go back to is refused by this program, such as one with machines without a name",
 			"version", e.Version, "back", e.Back, "mistakes", bad.Errors)
@@ -524,7 +524,7 @@ func (l loans) tell(ctx context.Context, jobs []rest.Job) error {
 		}
 		c, _, err := l.parseConfig(file)
 		if err != nil {
-			return nil, 0, nil // it is said when the end comes
+			return nil, 0, nil // the end itself reports it
 		}
 		var plan *model.ConfigPlan
 		err = l.think(ctx, 0, func(st *core.State) {
@@ -534,7 +534,8 @@ func (l loans) tell(ctx context.Context, jobs []rest.Job) error {
 	}))
 }
 
-// change says what the change to a file would do; the version that it makes is the next one.
+// change is what the change to a file would do to ends. The version that it makes is the next
+// one.
 func (l loans) change(ctx context.Context, until string, file []byte) (out expiringChange, err error) {
 	_, tag, err := l.present(ctx, 0)
 	if err != nil {
@@ -580,7 +581,7 @@ func (l loans) change(ctx context.Context, until string, file []byte) (out expir
 	return out, nil
 }
 
-// end says what became of ends after a change was made.
+// end returns sentences about what became of ends in a change.
 func (l loans) end(ctx context.Context, o *expiringChange) ([]string, error) {
 	defer l.wake()
 	list, err := l.store.Configs(context.WithoutCancel(ctx), 0, 1)
@@ -590,7 +591,7 @@ func (l loans) end(ctx context.Context, o *expiringChange) ([]string, error) {
 	return o.Sentences(len(list) > 0 && list[0].Version > o.Latest), nil
 }
 
-// wake lets EndLoans look at once.
+// wake makes EndLoans check at once.
 func (l loans) wake() {
 	l.ahead.Forget()
 	select {

@@ -17,7 +17,7 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 )
 
-// listener gives conns.
+// listener accepts conns.
 type listener struct{ net.Listener }
 
 // Accept implements net.Listener.
@@ -29,11 +29,12 @@ func (l listener) Accept() (net.Conn, error) {
 	return &conn{Conn: c}, nil
 }
 
-// conn is a client's connection; nil where it is of another kind. What is written while none of our
-// handlers is at work is what net/http answers by itself, and goes out as a problem.
+// conn is a client's connection; a nil conn is one of another kind. While no handler of the
+// server runs, what is written is an answer of net/http itself, which conn turns into a
+// problem.
 type conn struct {
 	net.Conn
-	ours atomic.Bool // a handler of ours answers
+	ours atomic.Bool // a handler of the server answers
 }
 
 // Write implements io.Writer.
@@ -50,7 +51,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// refusal is the problem to send instead of b; nil when b is to be sent.
+// refusal is the problem to send instead of b; nil where b is to be sent.
 func (c *conn) refusal(b []byte) *rest.Problem {
 	if bytes.HasPrefix(b, []byte("HTTP/1.0 400 ")) && bytes.Contains(b, []byte("HTTPS server")) {
 		return rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid, "this server speaks TLS: use https:// in its address")
@@ -67,7 +68,7 @@ func (c *conn) refusal(b []byte) *rest.Problem {
 	return refusalOf(status, string(line))
 }
 
-// refusalOf says in our words what net/http does not take. line is its own reason.
+// refusalOf is the server's text for what net/http refuses. line is net/http's reason.
 func refusalOf(status int, line string) *rest.Problem {
 	switch status {
 	case http.StatusRequestHeaderFieldsTooLarge:
@@ -88,7 +89,7 @@ func refusalOf(status int, line string) *rest.Problem {
 	return rest.NewProblem(status, rest.CodeInvalid, detail)
 }
 
-// problemMessage is a whole answer, after which the connection ends.
+// problemMessage is a complete answer, after which the connection ends.
 func problemMessage(p *rest.Problem) []byte {
 	body, err := json.Marshal(p)
 	if err != nil {
@@ -107,8 +108,8 @@ func problemMessage(p *rest.Problem) []byte {
 	return out.Bytes()
 }
 
-// What is read behind a refused request and thrown away: were it left unread, closing would make
-// the kernel reset the connection, and the client might lose the answer.
+// Bounds on what is read and dropped after a refused request. If it stayed unread, closing
+// would make the kernel reset the connection, and the client might lose the answer.
 const (
 	lingerTime = 500 * time.Millisecond
 	lingerSize = 1 << 20
@@ -120,7 +121,7 @@ func (c *conn) linger() {
 	_, _ = io.CopyN(io.Discard, c.Conn, lingerSize)
 }
 
-// CloseWrite tells the client that nothing more comes; net/http looks for it.
+// CloseWrite tells the client that nothing more comes. net/http calls it where it exists.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -128,21 +129,21 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// answer notes that one of our handlers answers now.
+// answer notes that a handler of the server answers now.
 func (c *conn) answer() {
 	if c != nil {
 		c.ours.Store(true)
 	}
 }
 
-// connState is told by net/http: between two requests no handler is at work.
+// connState is called by net/http: between two requests no handler runs.
 func connState(c net.Conn, state http.ConnState) {
 	if own := ownConn(c); own != nil && state == http.StateIdle {
 		own.ours.Store(false)
 	}
 }
 
-// ownConn finds the connection below one of TLS; nil where it is of another kind.
+// ownConn finds the conn below a TLS connection; nil where it is of another kind.
 func ownConn(c net.Conn) *conn {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
@@ -151,7 +152,7 @@ func ownConn(c net.Conn) *conn {
 	return own
 }
 
-// space bounds what the kernel keeps for a client that does not read.
+// space bounds the kernel's buffer for a client that does not read.
 func (c *conn) space(bytes int) {
 	if c == nil {
 		return
@@ -161,10 +162,10 @@ func (c *conn) space(bytes int) {
 	}
 }
 
-// connKey carries the connection in a request's context.
+// connKey is the key of the connection in a request's context.
 type connKey struct{}
 
-// withConn tells a request's handlers what connection it came over.
+// withConn puts the connection into the context of its requests.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	own := ownConn(c)
 	if own != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 )
 
-// refusals say what each status means that requests meet before their handler does.
+// refusals describe the statuses with which requests can end before their handler runs.
 var refusals = map[int]string{
 	http.StatusUnauthorized:                "No token, or one that is not valid",
 	http.StatusForbidden:                   "Another host name, or a page of another web site",
@@ -23,10 +23,10 @@ var refusals = map[int]string{
 	http.StatusHTTPVersionNotSupported:     "Neither HTTP/1.1 nor HTTP/1.0",
 }
 
-// operation fills in what all routes share. more are further statuses of this one.
+// operation fills in what all routes share. more are further statuses of this route.
 func operation(api huma.API, o huma.Operation, more ...int) huma.Operation {
 	o.Path = rest.Prefix + o.Path
-	o.MaxBodyBytes = -1 // the guard has read the body, and held it to its limit
+	o.MaxBodyBytes = -1 // the guard has read the body and checked its size
 	o.BodyReadTimeout = readTimeout
 	if o.Responses == nil {
 		o.Responses = map[string]*huma.Response{}

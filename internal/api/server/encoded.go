@@ -5,13 +5,14 @@ import (
 	"sync"
 )
 
-// How much is kept: 4 MiB at most.
+// Bounds on the frames that are kept: 4 MiB in all.
 const (
 	keptFrames   = 1024
-	largestFrame = 4 << 10 // bytes of a frame that is kept; larger ones are made for each stream, one at a time
+	largestFrame = 4 << 10 // bytes of a frame that is kept; larger ones are encoded for each stream, one at a time
 )
 
-// Frames are the latest frames by their events' numbers. The zero value is ready.
+// encodedEvents keeps the latest frames by the numbers of their events, so that many streams
+// encode an event once. The zero value is ready.
 type encodedEvents struct {
 	mu   sync.RWMutex
 	ring [keptFrames]frame
@@ -22,9 +23,9 @@ type frame struct {
 	text []byte
 }
 
-// Append adds the frame of event seq to b. encode returns the event's data in one line of JSON; it
-// is called when the frame is not kept, and its error returned. The event that a number names never
-// changes.
+// Append appends the frame of event seq to b. encode returns the event's data in one line of
+// JSON. It is called when the frame is not kept, and its error is returned. The event of a
+// number never changes.
 func (f *encodedEvents) Append(b []byte, seq uint64, event string, encode func() ([]byte, error)) ([]byte, error) {
 	place := &f.ring[seq%keptFrames]
 	f.mu.RLock()
@@ -39,7 +40,7 @@ func (f *encodedEvents) Append(b []byte, seq uint64, event string, encode func()
 	}
 	start := len(b)
 	b = fmt.Appendf(b, "id: %d\nevent: %s\ndata: %s\n\n", seq, event, data)
-	if text := b[start:]; len(text) <= largestFrame && kept.seq < seq { // a reader of old events drives out no new ones
+	if text := b[start:]; len(text) <= largestFrame && kept.seq < seq { // old events must not replace new ones
 		f.mu.Lock()
 		if place.seq < seq {
 			*place = frame{seq, append(make([]byte, 0, len(text)), text...)}

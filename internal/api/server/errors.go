@@ -16,8 +16,8 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// problemTransform replaces the router library's error body by ours, so that
-// there is one shape of error everywhere.
+// problemTransform replaces the router library's error body by a problem, so that all errors
+// have one shape.
 func problemTransform(_ huma.Context, _ string, v any) (any, error) {
 	m, ok := v.(*huma.ErrorModel)
 	if !ok {
@@ -39,7 +39,7 @@ func problemTransform(_ huma.Context, _ string, v any) (any, error) {
 	return p, nil
 }
 
-// fieldError says what is wrong with a field, without the names that this program's types have.
+// fieldError says what is wrong with a field, without names of Go types.
 func fieldError(e *huma.ErrorDetail) rest.FieldError {
 	out := rest.FieldError{Detail: e.Message, Pointer: e.Location}
 	if most, ok := strings.CutPrefix(e.Message, "expected length <= "); ok {
@@ -60,7 +60,7 @@ func fieldError(e *huma.ErrorDetail) rest.FieldError {
 	return out
 }
 
-// withHeaders gives a problem the headers that belong to it.
+// withHeaders adds a problem's headers.
 func withHeaders(p *rest.Problem) error {
 	if p.Seconds == 0 {
 		return p
@@ -68,8 +68,8 @@ func withHeaders(p *rest.Problem) error {
 	return huma.ErrorWithHeaders(p, http.Header{"Retry-After": {fmt.Sprint(p.Seconds)}})
 }
 
-// fail turns any error of a handler into a problem; nil stays nil. Only what users may
-// see is in it; the rest goes to the log under an id.
+// fail turns any error of a handler into a problem; nil stays nil. The problem holds only
+// what users may see. The rest is logged under an id.
 func (s *Server) fail(err error) error {
 	var p *rest.Problem
 	switch {
@@ -102,7 +102,7 @@ func problemOf(err error) *rest.Problem {
 	return rest.NewProblem(http.StatusInternalServerError, rest.CodeInternal, "an error of the server; its log says more")
 }
 
-// refusalProblem maps a refusal of the core to an answer, once for all routes.
+// refusalProblem maps a refusal of the core to an answer, for all routes.
 func refusalProblem(r *model.Refusal) error {
 	switch r.Kind {
 	case model.NotFound:
@@ -119,7 +119,7 @@ func refusalProblem(r *model.Refusal) error {
 	return rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, r.Message)
 }
 
-// fullText says how much room is missing, which an operator must know.
+// fullText says how much space is missing, for the operator.
 func (s *Server) fullText() string {
 	why := "the disk of the data directory is full"
 	if room := s.store.Room(); room != nil {
@@ -128,8 +128,7 @@ func (s *Server) fullText() string {
 	return "the server accepts nothing now: " + why + "; running jobs go on; free space there and try again"
 }
 
-// isDiskFull recognises the system's own error and SQLite's, which keeps only
-// the text.
+// isDiskFull recognises the system's own error, and SQLite's, which keeps only the text.
 func isDiskFull(err error) bool {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return true
@@ -138,8 +137,8 @@ func isDiskFull(err error) bool {
 	return strings.Contains(text, "database or disk is full") || strings.Contains(text, "SQLITE_FULL")
 }
 
-// read runs f on the state once it shows event after, and all that was acknowledged to
-// anybody before. f must not keep the state.
+// read calls f with the state once that shows event after, and all that was acknowledged to
+// any client before. f must not keep the state.
 func (s *Server) read(ctx context.Context, after uint64, f func(*core.State)) error {
 	known := s.replica.Acknowledged()
 	ctx, cancel := context.WithTimeout(ctx, readWait)

@@ -9,26 +9,27 @@ import (
 )
 
 const (
-	// keepEstimates is how long they are told again, and also estimateRest times as long as they
-	// took, but not more than mostEstimateAge: so they take no more than a twentieth of a
-	// processor, however many ask, unless they take seconds.
+	// keepEstimates is how long estimates are reused. If computing them took longer they are
+	// also reused estimateRest times as long as that, but not longer than mostEstimateAge. So
+	// they need at most a twentieth of a processor, however many ask, unless they take
+	// seconds.
 	keepEstimates   = 10 * time.Second
 	estimateRest    = 20
 	mostEstimateAge = time.Minute
 )
 
-// estimateCache is when jobs start, as it was worked out last. Its zero value is ready; it may be
-// used by many at a time.
+// estimateCache keeps the last estimates of when jobs start. Its zero value is ready. It may
+// be used by many goroutines.
 type estimateCache struct {
 	once sync.Once
-	busy chan struct{} // holds a token while the rest is used
+	busy chan struct{} // holds a token while the fields below are used
 	at   time.Time
 	took time.Duration
 	list map[model.JobID]model.Expected
 }
 
-// Use calls use with what is known and when it was worked out, which work does anew where it is too
-// old. While that goes on the others wait.
+// Use calls use with the estimates and the time of their computation. If they are too old it
+// computes them by work first, and other callers wait.
 func (s *estimateCache) Use(ctx context.Context, work func(context.Context) ([]model.Expected, error), use func(map[model.JobID]model.Expected, time.Time) error) error {
 	s.once.Do(func() { s.busy = make(chan struct{}, 1) })
 	select {

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	heartbeat     = 10 * time.Second // between signs of life on a quiet stream; the token is checked again then
+	heartbeat     = 10 * time.Second // interval of signs of life on a quiet stream, at which the token is checked again
 	eventPage     = 1000             // events of one page of a history,
-	eventPageSize = 4 << 20          // and about the bytes of it
-	eventLooks    = 20_000           // events that a page passes over, since its reader may not see them
+	eventPageSize = 4 << 20          // and about as many bytes
+	eventLooks    = 20_000           // events that a page may skip, since its reader may not see them
 	namedInPage   = 50               // other jobs whose names a page of a job's events looks up
 	pastWait      = time.Minute      // for the whole history of a job
 )
@@ -49,8 +49,8 @@ func (s *Server) registerEvents(api huma.API) {
 		func(ctx context.Context, in *jobRead) (*body[rest.JobUsage], error) { return usageOf(ctx, s, in) })
 }
 
-// EventsInput asks for a page or a stream. Without After and LastID a stream
-// starts now, a page at the beginning.
+// EventsInput asks for a page or a stream. Without After and LastID a stream starts now, and
+// a page at the beginning.
 type EventsInput struct {
 	AfterSeq
 	After  string `query:"after" maxLength:"20" doc:"Only events behind this one"`
@@ -58,7 +58,7 @@ type EventsInput struct {
 	LastID string `header:"Last-Event-ID" maxLength:"20" doc:"Resume a stream behind this event"`
 }
 
-// start returns the place asked for; given is false when none was.
+// start returns the requested place; given is false when none was.
 func (in *EventsInput) start() (seq uint64, given bool, err error) {
 	text := in.After
 	if in.LastID != "" {
@@ -116,7 +116,7 @@ func (s *Server) jobEvents(ctx context.Context, in *jobEventsInput) (*huma.Strea
 		return nil, s.fail(err)
 	}
 	if len(first) > 0 {
-		seq = max(seq, first[0].Seq-1) // what is older is not about this job
+		seq = max(seq, first[0].Seq-1) // older events are not about this job
 	}
 	return s.eventStream(ctx, &eventWriter{after: seq, job: j.ID, past: j.Phase.Ended()})
 }
@@ -132,8 +132,8 @@ func writePage(list rest.EventList, err error) (*huma.StreamResponse, error) {
 	}}, nil
 }
 
-// jobPage is a page of one job's events, each as a sentence too. Other jobs have their names where
-// the asker may see them.
+// jobPage is a page of one job's events, each with a sentence. Other jobs have their names
+// where the asker may see them.
 func jobPage(ctx context.Context, s *Server, j *rest.Job, seq uint64) (rest.EventList, error) {
 	sight, err := s.warden.Sight(ctx)
 	if err != nil {
@@ -157,8 +157,8 @@ func jobPage(ctx context.Context, s *Server, j *rest.Job, seq uint64) (rest.Even
 	return list, err
 }
 
-// pageOf reads a page of the events behind seq, of one job unless job is 0. It reads a piece at a
-// time: one event may have a MiB, so that a thousand of them would take a GiB before the page were
+// pageOf reads a page of the events after seq, of one job unless job is 0. It reads piece by
+// piece. One event may have a MiB, so a thousand of them would need a GiB before the page is
 // cut to its size.
 func (s *Server) pageOf(ctx context.Context, seq uint64, job model.JobID, sees func(model.JobID) bool) (rest.EventList, error) {
 	list := rest.EventList{Events: []rest.Event{}}
@@ -188,8 +188,8 @@ func (s *Server) pageOf(ctx context.Context, seq uint64, job model.JobID, sees f
 	}
 }
 
-// pastOf tells a job's attempts: one job at a time to each caller, since all its events are read
-// for it.
+// pastOf returns a job's attempts: one job at a time for each caller, since it reads all
+// events of the job.
 func pastOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobHistory], error) {
 	caller := authorizer.Subject(ctx)
 	if _, told := s.telling.LoadOrStore(caller, true); told {
@@ -269,7 +269,8 @@ func fold(ctx context.Context, s *Server, id model.JobID) (*attemptFold, error) 
 	return past, nil
 }
 
-// otherOf is another job as the asker may know it: without its name where it may not be seen.
+// otherOf is another job as the asker may know it: without its name where the asker may not
+// see it.
 func otherOf(ctx context.Context, s *Server, id model.JobID, sight *authorizer.Sight) (otherJob, error) {
 	j, found, err := presentOf(ctx, s, id)
 	if err != nil || !found {
@@ -282,8 +283,8 @@ func otherOf(ctx context.Context, s *Server, id model.JobID, sight *authorizer.S
 	return out, nil
 }
 
-// presentOf is a job as it is now: its virtual cluster may have another name than at its
-// submission, which another team's has since.
+// presentOf is a job as it is now. Its virtual cluster may have been renamed since its
+// submission, and another one may have its former name.
 func presentOf(ctx context.Context, s *Server, id model.JobID) (j model.JobStatus, found bool, err error) {
 	err = s.read(ctx, 0, func(st *core.State) {
 		if spec, live := st.Spec(id); live {

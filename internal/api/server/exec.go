@@ -21,33 +21,34 @@ import (
 
 const (
 	firstMessage = 10 * time.Second
-	checkEvery   = 2 * time.Second  // whether it must end
-	silent       = 10 * time.Minute // that nothing at all comes from a client, which also answers pings
-	lastWords    = time.Minute      // for a client to take what is left, when the visit must end
-	drained      = time.Second      // of waiting for output behind the end of a command
-	leftOver     = 1 << 20          // bytes of it, the most that a pipe holds: what comes behind them is not the command's
-	longestTerm  = 64               // bytes of a terminal's kind
+	checkEvery   = 2 * time.Second  // interval of checks whether the visit must end
+	silent       = 10 * time.Minute // longest silence of a client, which also answers pings
+	lastWords    = time.Minute      // for a client to read what is left, when the visit must end
+	drained      = time.Second      // wait for output after the end of a command
+	leftOver     = 1 << 20          // bytes of such output, as much as a pipe holds: what follows is not the command's
+	longestTerm  = 64               // bytes of a terminal's type
 	chunk        = 32 << 10
-	longestNote  = 200 // of a command in an event, in bytes
+	longestNote  = 200 // bytes of a command in an event
 	mostShown    = 32  // words of it
 )
 
-// Visit is one user in one task.
+// execution is the visit of one user in one task: a command, or the use of a port.
 type execution struct {
 	ID      string // of its events
 	Task    string // the task's name
 	By      string // the user's
 	Context context.Context
 	Closing <-chan struct{} // closed when the server ends
-	// Record keeps that a command is run, as shown says it; what is not recorded does not run.
+	// Record records that a command is run, in the form of shown. On an error the command
+	// does not run.
 	Record func(ctx context.Context, shown string) error
-	// Start starts a command; Problem is its error for the user.
+	// Start starts a command. Problem turns its error into one for the user.
 	Start   func(context.Context, executor.Command) (*executor.Session, error)
 	Problem func(error) *rest.Problem
 	// Over says why the visit must end now; nil is that it may go on.
 	Over func() *rest.Problem
-	Note func(string)        // takes what is to be known of it
-	Hide func(string) string // leaves out what must not be read
+	Note func(string)        // adds a notice to the job's events
+	Hide func(string) string // removes secrets from a text
 }
 
 // gone is why a visit ends when its client does.
@@ -55,8 +56,8 @@ func gone() *rest.Problem {
 	return rest.NewProblem(http.StatusRequestTimeout, rest.CodeInvalid, "its client is gone")
 }
 
-// watch waits until the visit must end, and says why; nil is that ctx is done. left says which ends
-// of the connection are ends of the visit.
+// watch waits until the visit must end, and returns why; nil is the end of ctx. left tells
+// whether the end of the connection also ends the visit.
 func (v *execution) watch(ctx context.Context, ws *duplex.Conn, left func() bool) *rest.Problem {
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
@@ -86,7 +87,7 @@ func (v *execution) watch(ctx context.Context, ws *duplex.Conn, left func() bool
 
 func always() bool { return true }
 
-// Exec runs one command, which is the first message. What follows is kept for it until it runs.
+// Exec runs one command, which is the first message. Further messages are kept until it runs.
 func (v *execution) Exec(ws *duplex.Conn) {
 	first, stop := context.WithTimeout(v.Context, firstMessage)
 	kind, body, err := ws.Read(first)
@@ -95,7 +96,7 @@ func (v *execution) Exec(ws *duplex.Conn) {
 		return
 	}
 	ws.Limit(rest.MaxExecMessage)
-	// run is done when the visit must end, and last when its last words must be said.
+	// run ends when the visit must end, and last when its last output must be sent.
 	run, cancel := context.WithCancel(v.Context)
 	last, end := context.WithCancel(v.Context)
 	defer cancel()
@@ -158,7 +159,7 @@ func command(kind websocket.MessageType, body []byte) (c executor.Command, p *re
 	return c, nil
 }
 
-// over says how a command ended, and closes the connection when all is taken.
+// over sends how a command ended, and closes the connection once the client has read it.
 func (v *execution) over(ctx context.Context, ws *duplex.Conn, end rest.ExecEnd) {
 	body, err := json.Marshal(end)
 	if err != nil {
@@ -169,7 +170,7 @@ func (v *execution) over(ctx context.Context, ws *duplex.Conn, end rest.ExecEnd)
 	}
 }
 
-// carry moves a command's streams until it has ended, or must.
+// carry copies a command's streams until it has ended, or must end.
 func (v *execution) carry(ws *duplex.Conn, session *executor.Session, over <-chan *rest.Problem) rest.ExecEnd {
 	defer session.Close()
 	ctx, cancel := context.WithCancel(v.Context)
@@ -202,7 +203,8 @@ func (v *execution) carry(ws *duplex.Conn, session *executor.Session, over <-cha
 	}
 }
 
-// feed hands what the client sends to a command, until the client is gone or the command has ended.
+// feed passes messages of the client to a command, until the client is gone or the command
+// has ended.
 func feed(ctx context.Context, ws *duplex.Conn, s *executor.Session) {
 	for {
 		_, message, err := ws.Read(ctx)
@@ -222,15 +224,15 @@ func feed(ctx context.Context, ws *duplex.Conn, s *executor.Session) {
 		case rest.ExecResize:
 			var z executor.Size
 			if json.Unmarshal(data, &z) == nil {
-				_ = s.Resize(z) // one that has ended has no size
+				_ = s.Resize(z) // an ended command has no size
 			}
 		}
 	}
 }
 
-// pump sends what a command prints. Behind its end only what is there already: what is left behind
-// by a command can hold its streams open, and print for ever. So waiting has a bound then, and so
-// have bytes, but not the client's time to take them.
+// pump sends the output of a command. After its end it sends only what is there already:
+// processes that the command leaves behind can hold its streams open, and print for ever. So
+// waiting and bytes are bounded then, but not the client's time to read them.
 func pump(ctx context.Context, ws *duplex.Conn, kind byte, from io.Reader, ended <-chan struct{}) {
 	buf := make([]byte, 1+chunk)
 	buf[0] = kind
@@ -267,7 +269,7 @@ func (v *execution) Use(ws *duplex.Conn, port uint16) {
 	v.note("port-forward %s to port %d of %s by %s", v.ID, port, v.Task, v.By)
 	go func() {
 		if _, _, err := ws.Read(v.Context); err == nil {
-			ws.CloseNow() // nothing is to be said here
+			ws.CloseNow() // no message is needed
 		}
 	}()
 	p := v.watch(v.Context, ws, always)
@@ -280,12 +282,12 @@ func (v *execution) Use(ws *duplex.Conn, port uint16) {
 	v.note("port-forward %s ended after %v: %s", v.ID, time.Since(began).Round(time.Second), p.Detail)
 }
 
-// Connect carries bytes to and from a port until either end leaves, or must.
+// Connect copies bytes to and from a port until either end leaves, or must.
 func (v *execution) Connect(ws *duplex.Conn, conn net.Conn) {
 	ctx, cancel := context.WithCancel(v.Context)
 	defer cancel()
 	go func() {
-		if v.watch(ctx, ws, ws.Broke) != nil { // what came before a goodbye is still carried
+		if v.watch(ctx, ws, ws.Broke) != nil { // bytes that came before an orderly end are still copied
 			cancel()
 		}
 	}()
@@ -294,11 +296,11 @@ func (v *execution) Connect(ws *duplex.Conn, conn net.Conn) {
 
 func (v *execution) note(format string, args ...any) { v.Note(fmt.Sprintf(format, args...)) }
 
-// shown is a command in an event and in the audit log: short, and without what must not be seen.
+// shown is a command in an event and in the audit log: shortened, and without secrets.
 func (v *execution) shown(command []string) string {
 	hidden := slices.Clone(command[:min(len(command), mostShown)])
 	for i, word := range hidden {
-		hidden[i] = v.Hide(word) // before it is quoted, which would change what a secret looks like
+		hidden[i] = v.Hide(word) // before quoting, which would change how a secret looks
 	}
 	text := rest.Words(hidden)
 	if len(command) > mostShown {

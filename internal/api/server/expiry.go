@@ -11,14 +11,15 @@ import (
 
 const longestExpiry = 366 * 24 * model.Hour
 
-// Change is what a change of the configuration does to ends: to the present one, and its own.
+// expiringChange is what a change of the configuration does to ends: the present one, and its
+// own.
 type expiringChange struct {
-	Was, Is engine.ConfigEnd // the zero one is none
+	Was, Is engine.ConfigEnd // zero is none
 	Latest  int64            // the version before the change, in force or not
-	Same    bool             // it is the file that is in force, byte for byte
+	Same    bool             // its file is the one in force, byte for byte
 }
 
-// End is that of a version; the zero one is none.
+// versionEnd is the end of a version; zero is none.
 func versionEnd(v *engine.ConfigVersion) engine.ConfigEnd {
 	if v.Until == 0 {
 		return engine.ConfigEnd{}
@@ -26,7 +27,7 @@ func versionEnd(v *engine.ConfigVersion) engine.ConfigEnd {
 	return engine.ConfigEnd{Version: v.Version, Back: v.Back, Until: v.Until}
 }
 
-// Reason is what is noted of a version: why, and until when.
+// Reason is the reason that is noted for a version, with its end.
 func (o *expiringChange) Reason(why string) string {
 	if o.Is.Version == 0 {
 		return why
@@ -38,7 +39,7 @@ func (o *expiringChange) Reason(why string) string {
 	return why + " (" + end + ")"
 }
 
-// Sentences say what becomes of ends, where the change is one, or none.
+// Sentences say what becomes of ends. changed is whether the change changes anything.
 func (o *expiringChange) Sentences(changed bool) (out []string) {
 	switch {
 	case o.Is.Version > 0 && !changed && o.Was.Version == 0:
@@ -53,10 +54,10 @@ func (o *expiringChange) Sentences(changed bool) (out []string) {
 	return out
 }
 
-// Instant is a time as users give it.
+// instant is a time in the form of the command line.
 func instant(t model.Time) string { return time.UnixMicro(int64(t)).UTC().Format(time.RFC3339) }
 
-// Until reads when a configuration is to end: an instant, or how long it is from now.
+// parseExpiry reads when a configuration is to end: an instant, or a duration from now.
 func parseExpiry(text string, now model.Time) (model.Time, error) {
 	var at model.Time
 	if err := document.Unitless(text); err != nil {
@@ -73,7 +74,7 @@ func parseExpiry(text string, now model.Time) (model.Time, error) {
 	return at, nil
 }
 
-// VersionName tells a version in words.
+// VersionName describes a version.
 func VersionName(v *engine.ConfigVersion) string {
 	text := fmt.Sprintf("version %d, applied by %s on %s", v.Version, v.Author, instant(v.Time))
 	if v.Reason != "" {

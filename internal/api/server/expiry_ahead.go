@@ -11,21 +11,21 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// keepAhead is how long it is told again what the end of a configuration does to what runs: it is
-// worked out on a copy of the state.
+// keepAhead is how long the effect of the end of a configuration is reused, since it is
+// computed on a copy of the state.
 const keepAhead = 10 * time.Second
 
-// Ahead is what the end of the present configuration will do to attempts that run. Its zero value
-// is ready; it may be used by many at a time, and is some seconds old.
+// expiryAhead is what the end of the present configuration will do to running attempts. It
+// may be some seconds old. Its zero value is ready, and it may be used by many goroutines.
 type expiryAhead struct {
 	mu      sync.Mutex
 	at      time.Time
 	list    map[model.AttemptID]rest.Coming
-	working bool // one asker works it out: the others are told what was known before
-	changes int  // of the configuration
+	working bool // a caller computes it; others get the last result
+	changes int  // number of changes of the configuration
 }
 
-// Forget has it worked out anew: there is another configuration.
+// Forget drops the result, since there is another configuration.
 func (a *expiryAhead) Forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -33,11 +33,11 @@ func (a *expiryAhead) Forget() {
 	a.changes++
 }
 
-// Work says what going back would do, and when that is; no plan means that the present
-// configuration has no end.
+// expiryWork computes what going back would do, and when that is. A nil plan means that the
+// present configuration has no end.
 type expiryWork func(context.Context) (*model.ConfigPlan, model.Time, error)
 
-// Tell adds to jobs what it will do to them.
+// Tell adds to jobs what the end will do to them.
 func (a *expiryAhead) Tell(ctx context.Context, jobs []rest.Job, work expiryWork) error {
 	if !slices.ContainsFunc(jobs, func(j rest.Job) bool { return j.Phase == model.Active }) {
 		return nil
@@ -49,8 +49,8 @@ func (a *expiryAhead) Tell(ctx context.Context, jobs []rest.Job, work expiryWork
 	return err
 }
 
-// known is what was worked out last. Where that is old, and no other asker works it out already,
-// this one does. No other list waits for it: on a large cluster it takes a while.
+// known is the last result. If it is old, and no other caller computes it, this one does. No
+// other caller waits: on a large cluster it takes a while.
 func (a *expiryAhead) known(ctx context.Context, work expiryWork) (map[model.AttemptID]rest.Coming, error) {
 	a.mu.Lock()
 	list, changes := a.list, a.changes
@@ -67,7 +67,7 @@ func (a *expiryAhead) known(ctx context.Context, work expiryWork) (map[model.Att
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if list = ahead(plan, until); changes == a.changes { // else it is about an earlier configuration
+	if list = ahead(plan, until); changes == a.changes { // else the result is about an earlier configuration
 		a.at, a.list = time.Now(), list
 	}
 	return list, nil
@@ -96,7 +96,7 @@ func tellComing(j *rest.Job, list map[model.AttemptID]rest.Coming) {
 	}
 }
 
-// ahead says it of each attempt that a plan stops, moves or takes the guarantee of.
+// ahead describes the effect on each attempt that a plan stops, moves or demotes.
 func ahead(p *model.ConfigPlan, until model.Time) map[model.AttemptID]rest.Coming {
 	out := map[model.AttemptID]rest.Coming{}
 	if p == nil {

@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// measuredJobs is how many ended jobs estimates learn run times from.
+	// measuredJobs is from how many ended jobs estimates learn run times.
 	measuredJobs = 500
 )
 
-// think calls f with a copy of the state as of now, which f may do with as it
-// likes, but keep: neither the loop nor other readers wait for it. Routes that think take turns.
+// think calls f with a copy of the present state. f may change the copy, but not keep it.
+// Neither the loop nor other readers wait. Routes that think take turns.
 func (s *Server) think(ctx context.Context, after uint64, f func(*core.State)) error {
 	var copied *core.State
 	spare, _ := s.spares.Get().(*core.Spare)
@@ -38,7 +38,7 @@ func (s *Server) think(ctx context.Context, after uint64, f func(*core.State)) e
 	return nil
 }
 
-// measured sums up how long the last jobs that ended well ran.
+// measured sums up how long the last successful jobs ran.
 func (s *Server) measured(ctx context.Context) (model.MeasuredRuns, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
@@ -55,7 +55,7 @@ func (s *Server) measured(ctx context.Context) (model.MeasuredRuns, error) {
 	return out, nil
 }
 
-// namesIn names the jobs that an explanation mentions by number.
+// namesIn returns the names of the jobs that an explanation mentions by number.
 func namesIn(st *core.State, reader model.Subject, ex *model.Explanation) []rest.NamedJob {
 	var out []rest.NamedJob
 	add := func(ids []model.JobID) {
@@ -84,9 +84,8 @@ func namesIn(st *core.State, reader model.Subject, ex *model.Explanation) []rest
 	return sortedNames(out)
 }
 
-// veiled is think for an asker: jobs are named as it calls them, and what f says of those that it
-// may not see has numbers, and no names.
-// hide takes these out of an explanation.
+// veiled is think for an asker: jobs have the names by which it calls them. Jobs that it may
+// not see have numbers and no names; hide removes their names from an explanation.
 func (s *Server) veiled(ctx context.Context, after uint64, f func(st *core.State, hide func(*model.Explanation))) error {
 	sight, err := s.warden.Sight(ctx)
 	if err != nil {
@@ -104,7 +103,7 @@ func (s *Server) veiled(ctx context.Context, after uint64, f func(st *core.State
 				spec, ok := st.Spec(id)
 				return ok && st.Veiled(spec)
 			})
-			for i := range ex.Gangs { // what its asker cannot do helps nothing
+			for i := range ex.Gangs { // advice for other users is no help
 				g := &ex.Gangs[i]
 				g.Suggestions = slices.DeleteFunc(g.Suggestions, func(to model.Suggestion) bool { return to.VC != "" && !sight.Submits(to.VC) })
 			}
@@ -112,7 +111,7 @@ func (s *Server) veiled(ctx context.Context, after uint64, f func(st *core.State
 	})
 }
 
-// standing says on whose cells a job runs, and when it has to leave them.
+// standing says on which cells a job runs, and when it must leave them.
 func standing(job *model.Job) (guaranteed bool, why string) {
 	if job.Priority >= cell.MinGuaranteed {
 		return true, fmt.Sprintf("guaranteed: it gets cells of VC %s, and no job of another VC can take them", job.VC)
@@ -120,7 +119,7 @@ func standing(job *model.Job) (guaranteed bool, why string) {
 	return false, "borrowed: an opportunistic job gets cells that are free now, and gives way when a VC needs its own"
 }
 
-// dryRun says what came out for a job on a copy of the state: what the core would do now.
+// dryRun fills in the outcome of a job on a copy of the state: what the core would do now.
 func dryRun(st *core.State, job *model.Job, ex model.Explanation, refusal *model.Refusal, out *rest.Validated) {
 	if refusal != nil {
 		out.Verdict, out.Message, out.Reason = rest.VerdictNever, refusal.Message, refusal.Reason
@@ -154,7 +153,7 @@ func dryRun(st *core.State, job *model.Job, ex model.Explanation, refusal *model
 	}
 }
 
-// starts are the routes that tell when jobs start.
+// starts has the routes about when jobs start.
 type starts struct{ *Server }
 
 func (s starts) register(api huma.API, op func(id, method, path, summary string) huma.Operation) {
@@ -166,7 +165,7 @@ type startsInput struct {
 	Job []int64 `query:"job,explode" maxItems:"400" doc:"Numbers of jobs; may repeat"`
 }
 
-// list tells it of the jobs that are asked for and that the asker may see. What it says is some
+// list returns when the requested jobs start that the asker may see. The estimates are some
 // seconds old.
 func (s starts) list(ctx context.Context, in *startsInput) (*body[rest.Starts], error) {
 	sight, err := s.warden.Sight(ctx)

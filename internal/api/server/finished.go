@@ -20,8 +20,8 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// finishedJobs returns up to one more than a page of ended jobs, newest first, or in an order by
-// what key gives of a job.
+// finishedJobs returns up to one more than a page of ended jobs, newest first, or in the
+// order of key.
 func (s *Server) finishedJobs(ctx context.Context, f *jobFilter, order *engine.PastOrder, key func(*model.JobStatus) string) ([]model.JobStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
@@ -43,7 +43,7 @@ func (s *Server) finishedJobs(ctx context.Context, f *jobFilter, order *engine.P
 			return nil, s.fail(err)
 		}
 		for i := range page {
-			if j := &page[i]; f.sight.Sees(j.VC, j.User) { // all else the store has looked at
+			if j := &page[i]; f.sight.Sees(j.VC, j.User) { // the store has checked all else
 				out = append(out, *j)
 			}
 		}
@@ -58,17 +58,17 @@ func (s *Server) finishedJobs(ctx context.Context, f *jobFilter, order *engine.P
 	}
 }
 
-// order is what a list is ordered by that is not the newest first, and behind which place its page
-// begins. A page holds only its own jobs in memory, however many there are: a job that moves
-// meanwhile may be in two pages or in none.
+// order is an order of a list other than newest first, and the place after which its page
+// begins. However many jobs there are, only those of the page are held in memory. A job that
+// moves meanwhile may be in two pages or in none.
 type order struct {
 	by    string
 	down  bool
 	after *engine.PastPlace
 }
 
-// orderOf reads an order and its cursor, which is a job's number and what the job was ordered by:
-// "17.train".
+// orderOf reads an order and its cursor: a job's number, and the value by which the job was
+// ordered: "17.train".
 func (in *listInput) orderOf() (order, error) {
 	o := order{by: strings.TrimPrefix(in.Sort, "-"), down: strings.HasPrefix(in.Sort, "-")}
 	if o.by == "place" && len(in.VC) != 1 {
@@ -95,7 +95,7 @@ func (o *order) compare(a, b engine.PastPlace) int {
 	return way * cmp.Or(strings.Compare(a.Key, b.Key), cmp.Compare(a.Job, b.Job))
 }
 
-// keyOf is what a job is ordered by.
+// keyOf is the value by which a job is ordered.
 func (o *order) keyOf(st *core.State, id model.JobID, j *model.Job) string {
 	switch o.by {
 	case "name":
@@ -115,26 +115,26 @@ func (o *order) keyOf(st *core.State, id model.JobID, j *model.Job) string {
 	return ""
 }
 
-// lastKey comes behind the numbers.
+// lastKey sorts after all numbers.
 const lastKey = "9223372036854775807"
 
-// number writes a number so that texts have its order.
+// number writes a number so that its text sorts like the number.
 func number(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	return "0000000000000000000"[:len(lastKey)-len(digits)] + digits
 }
 
-// pastKey is what an ended job is ordered by.
+// pastKey is the value by which an ended job is ordered.
 func (o *order) pastKey(j *model.JobStatus) string {
 	return o.keyOf(nil, j.ID, &model.Job{Name: j.Name, User: j.User, VC: j.VC})
 }
 
-// ofLive reports whether the order is one of jobs alone that have not ended.
+// ofLive reports whether only jobs that have not ended have the order.
 func (o *order) ofLive() bool {
 	return o.by == "left" || o.by == "place" || o.by == "gpus"
 }
 
-// sortedJobs lists a page of jobs in an order that is not that of their numbers.
+// sortedJobs returns a page of jobs in an order that is not that of their numbers.
 func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*body[rest.JobList], error) {
 	o, err := in.orderOf()
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 		f.knows(st, known)
 		asOf := st.AsOf(s.opts.Now())
 		defer tellTo(st, authorizer.Subject(ctx), f.sight)()
-		for _, p := range o.first(asOf, st, f) { // a line is not one of asOf, for which one that is known would be made anew
+		for _, p := range o.first(asOf, st, f) { // the queue is that of st, since asOf would compute its order anew
 			if j, ok := asOf.Job(p.Job); ok {
 				out.Jobs = append(out.Jobs, withReason(st, authorizer.Subject(ctx), j))
 				places[p.Job] = p
@@ -180,7 +180,7 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 	return answer(out), nil
 }
 
-// addPast puts ended jobs into a page of those that have not, each at its place.
+// addPast adds ended jobs to a page of other jobs, each at its place.
 func (s *Server) addPast(ctx context.Context, out *rest.JobList, places map[model.JobID]engine.PastPlace, o *order, f *jobFilter) error {
 	past := engine.PastOrder{By: o.by, Down: o.down, After: o.after}
 	if o.by == "submitted" {
@@ -191,7 +191,8 @@ func (s *Server) addPast(ctx context.Context, out *rest.JobList, places map[mode
 		return err
 	}
 	for _, j := range finished {
-		// A job that ended since the replica was read is in both: the end counts.
+		// A job that ended since the replica was read is in both lists; then the ended one
+		// counts.
 		out.Jobs = slices.DeleteFunc(out.Jobs, func(l rest.Job) bool { return l.ID == j.ID })
 		out.Jobs = append(out.Jobs, jobOf(authorizer.Subject(ctx), j))
 		places[j.ID] = engine.PastPlace{Key: o.pastKey(&j), Job: j.ID}
@@ -200,7 +201,7 @@ func (s *Server) addPast(ctx context.Context, out *rest.JobList, places map[mode
 	return nil
 }
 
-// first gives the places of up to one more than a page of jobs that have not ended.
+// first returns the places of up to one more than a page of jobs that have not ended.
 func (o *order) first(asOf, shown *core.State, f *jobFilter) []engine.PastPlace {
 	if o.by == "place" {
 		return o.inLine(asOf, shown, f)
@@ -217,7 +218,7 @@ func (o *order) first(asOf, shown *core.State, f *jobFilter) []engine.PastPlace 
 			return false
 		}
 		p := engine.PastPlace{Key: lastKey, Job: id}
-		if o.by != "left" || phase == model.Active { // of all others it is not known
+		if o.by != "left" || phase == model.Active { // for all others it is unknown
 			p.Key = o.keyOf(asOf, id, j)
 		}
 		if o.after != nil && o.compare(p, *o.after) <= 0 || full && o.compare(p, best[f.limit]) > 0 {
@@ -233,16 +234,16 @@ func (o *order) first(asOf, shown *core.State, f *jobFilter) []engine.PastPlace 
 	return best
 }
 
-// inLine gives up to one more than a page of the jobs that wait in a virtual cluster, those that
-// are served first before others. A page begins behind its cursor's job, and when that waits no
-// more, behind as many as stood before it.
+// inLine returns up to one more than a page of the jobs that wait in a virtual cluster, in
+// the order in which they are served. A page begins after its cursor's job. If that job no
+// longer waits, it begins after as many jobs as were before it.
 func (o *order) inLine(asOf, shown *core.State, f *jobFilter) (out []engine.PastPlace) {
 	line, from, at := shown.InLine(cell.VCName(f.vcs[0])), 0, 0
 	if o.after != nil {
 		from, _ = strconv.Atoi(o.after.Key)
 		for id := range line {
 			at++
-			if spec, ok := asOf.Spec(id); ok && id == o.after.Job && f.wants(id, spec, model.Waiting) { // else a cursor would tell of jobs that are hidden
+			if spec, ok := asOf.Spec(id); ok && id == o.after.Job && f.wants(id, spec, model.Waiting) { // else a cursor would reveal hidden jobs
 				from = at
 				break
 			}
@@ -266,7 +267,7 @@ func (o *order) inLine(asOf, shown *core.State, f *jobFilter) (out []engine.Past
 	return out
 }
 
-// finishedJob returns an ended job by number, or the last of that name of a user.
+// finishedJob returns an ended job by number, or a user's last one of a name.
 func (s *Server) finishedJob(ctx context.Context, id model.JobID, user model.Subject, name model.JobName) (model.JobStatus, bool, error) {
 	if id > 0 {
 		j, ok, err := s.store.Job(ctx, id)
@@ -284,8 +285,8 @@ func (s *Server) finishedJob(ctx context.Context, id model.JobID, user model.Sub
 	return j, ok, nil
 }
 
-// history returns the next events after seq: at most limit of one job, or of all jobs (job 0) a
-// piece's bytes.
+// history returns the next events after seq: at most limit events of one job, or about one
+// piece in bytes of all jobs (job 0).
 func (s *Server) history(ctx context.Context, seq uint64, job model.JobID, limit int) ([]model.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
@@ -295,7 +296,7 @@ func (s *Server) history(ctx context.Context, seq uint64, job model.JobID, limit
 	return s.store.Events(ctx, seq, largePiece)
 }
 
-// tags are those of jobs.
+// tags has the routes about the tags of jobs.
 type tags struct{ *Server }
 
 const mostTags = 32 // of one job
@@ -323,12 +324,12 @@ func (s tags) register(api huma.API, op func(id, method, path, summary string) h
 	huma.Register(api, op("untag-job", http.MethodDelete, "/jobs/{ref}/tags/{tag}", "Take a tag off a job"), set(false))
 }
 
-// set gives a job a tag, or takes it off, and returns those that it has then.
+// set adds a tag to a job, or removes it, and returns the tags that it then has.
 func (s tags) set(ctx context.Context, j *rest.Job, tag string, on bool) ([]string, error) {
 	if why := rest.CheckTag(tag); why != "" {
 		return nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, why)
 	}
-	if j.User != authorizer.Subject(ctx) { // first: what is not recorded is not done
+	if j.User != authorizer.Subject(ctx) { // first, since nothing is done that is not recorded
 		if err := s.opts.People.Note(ctx, lineOfTag(ctx, j, tag, on)); err != nil {
 			return nil, s.fail(err)
 		}
@@ -347,7 +348,7 @@ func (s tags) set(ctx context.Context, j *rest.Job, tag string, on bool) ([]stri
 	return append([]string{}, of[j.ID]...), nil
 }
 
-// add gives jobs of an answer their tags.
+// add adds their tags to the jobs of an answer.
 func (s tags) add(ctx context.Context, jobs []rest.Job) error {
 	if s.opts.Tags == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Proxies are the networks of proxies whose word counts for where a request comes from.
+// Proxies are the networks of proxies that are trusted to name a request's client.
 type Proxies []netip.Prefix
 
 // ParseProxies reads networks such as 10.0.0.0/8, or single addresses.
@@ -35,9 +35,9 @@ func (p Proxies) trust(a netip.Addr) bool {
 	return false
 }
 
-// client returns a request with its client's address for that of the proxy that sent it on: the
-// last one of X-Forwarded-For that is no trusted proxy's, since all before it may be invented. What
-// counts, is logged and bounded by address is the client's then, without knowing of proxies.
+// client returns a request with its client's address in place of that of the proxy. It is the
+// last address of X-Forwarded-For that is not a trusted proxy's, since all before it may be
+// forged. What counts, logs or bounds by address then needs no knowledge of proxies.
 func (p Proxies) client(r *http.Request) *http.Request {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if len(p) == 0 || err != nil || !p.trust(at.Addr().Unmap()) {
@@ -48,7 +48,7 @@ func (p Proxies) client(r *http.Request) *http.Request {
 	for i := len(hops) - 1; i >= 0 && p.trust(from); i-- {
 		hop, ok := address(strings.TrimSpace(hops[i]))
 		if !ok {
-			break // the hop before cannot say it
+			break // the hop before cannot be known
 		}
 		from = hop
 	}
@@ -69,7 +69,7 @@ func address(text string) (netip.Addr, bool) {
 	return a.Unmap(), err == nil
 }
 
-// hostOf is a request's client without its port.
+// hostOf is the address of a request's client without its port.
 func hostOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -29,7 +29,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Limits that no request and no client can lift.
+// Limits that hold for all requests and clients.
 const (
 	maxHeader     = 64 << 10         // bytes of a request's headers
 	headerTimeout = 10 * time.Second // from the first byte to the last header
@@ -41,8 +41,8 @@ const (
 	maxOneVisits  = 64               // of one user
 )
 
-// ServeHTTP guards every route in one place: what it lets through has a known
-// host and a valid token. It fails closed.
+// ServeHTTP guards every route in one place. What it lets through has a known host and a
+// valid token. It fails closed.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recover(w, r)
 	r = s.opts.Proxies.client(r)
@@ -50,7 +50,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	connOf(r.Context()).answer()
 	setSecurityHeaders(w.Header())
 	if r.TLS != nil && !rest.Loopback(r.TLS.ServerName) && onUsualPort(r) {
-		w.Header().Set("Strict-Transport-Security", "max-age=31536000") // browsers heed it for names alone
+		w.Header().Set("Strict-Transport-Security", "max-age=31536000") // browsers apply it only to host names
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	if r.ContentLength != 0 {
@@ -79,7 +79,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(authorizer.With(r.Context(), a))
 	if r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, rest.Prefix+"/uploads/") {
-		s.route(w, r) // it reads the body as it comes
+		s.route(w, r) // its handler reads the body as it comes
 		return
 	}
 	limit := int64(rest.MaxBody)
@@ -100,17 +100,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.route(w, r)
 }
 
-// onUsualPort reports whether a request came to the port of TLS. Only there the server may speak
-// for its host: browsers keep the demand for TLS for all ports of a name, those of other services
-// too.
+// onUsualPort reports whether a request came to port 443. Only there may the server demand
+// TLS for its host: browsers apply the demand to all ports of a name, also to those of other
+// services.
 func onUsualPort(r *http.Request) bool {
 	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && at.Port == 443
 }
 
-// admit returns the asker, or why the request is refused. A body is not looked at.
+// admit returns the asker, or why the request is refused. It does not read the body.
 func (s *Server) admit(r *http.Request) (*authorizer.Asker, *rest.Problem) {
-	if r.ProtoMajor != 1 { // HTTP/2's first line is let through for handlers that know it
+	if r.ProtoMajor != 1 { // HTTP/2's first line gets this far, for handlers that know it
 		return nil, refusalOf(http.StatusHTTPVersionNotSupported, "")
 	}
 	if p := s.checkHost(r); p != nil {
@@ -130,7 +130,7 @@ func (s *Server) admit(r *http.Request) (*authorizer.Asker, *rest.Problem) {
 	return &authorizer.Asker{Credential: credential, Principal: principal}, p
 }
 
-// isOpen reports whether a request needs no token, since it is how one gets it.
+// isOpen reports whether a request needs no token, since it is a step of signing in.
 func isOpen(r *http.Request) bool {
 	return slices.Contains(openRoutes, r.Method+" "+strings.TrimPrefix(r.URL.Path, rest.Prefix))
 }
@@ -141,17 +141,17 @@ var openRoutes = []string{"GET /sign-in", "GET /sign-in/provider", "GET /sign-in
 // maxSignIn bounds the body of a request without a token.
 const maxSignIn = 4 << 10
 
-// isHealth reports whether a request needs no token.
+// isHealth reports whether a request is for the health of the server, which needs no token.
 func isHealth(r *http.Request) bool {
 	return r.URL.Path == rest.Prefix+"/health" && r.Method == http.MethodGet
 }
 
-// isMetrics reports whether Prometheus asks.
+// isMetrics reports whether a request is for Prometheus' metrics.
 func isMetrics(r *http.Request) bool {
 	return r.URL.Path == "/metrics" && r.Method == http.MethodGet
 }
 
-// serveMetrics answers Prometheus, whose token is of an administrator.
+// serveMetrics answers Prometheus, which needs the token of an administrator.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	telemetry.Route(r, "GET /metrics")
 	hurry(w, r)
@@ -169,21 +169,21 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers a request whose body, if it has one, is not read.
+// refuse answers a request without reading its body.
 func refuse(w http.ResponseWriter, r *http.Request, p *rest.Problem) {
 	hurry(w, r)
 	writeProblem(w, p)
 }
 
-// hurry ends the wait for a body that is still on its way.
+// hurry ends the wait for a body that is still being sent.
 func hurry(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTime))
 	}
 }
 
-// route gives the request to its handler. What the router itself would answer
-// (no such path, wrong method) becomes a problem too.
+// route passes the request to its handler. What the router itself would answer (no such path,
+// wrong method) becomes a problem too.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	h, pattern := s.mux.Handler(r)
 	if pattern != "" {
@@ -208,10 +208,10 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 		"no such path; see docs/rest.md for the paths of "+rest.Prefix))
 }
 
-// serveInTurn gives a request to its handler when its user's turn has come, and ends the turn with
-// the answer's first byte: no user waits for a client that is slow in reading.
+// serveInTurn passes a request to its handler at its user's turn. The turn ends with the
+// first byte of the answer, so no user waits for a client that reads slowly.
 func serveInTurn(s *Server, lane *limiter.Limiter, w http.ResponseWriter, r *http.Request) {
-	if after := askedBytes(r); after > 0 { // what is not there yet is waited for outside
+	if after := askedBytes(r); after > 0 { // waiting for an event takes no turn
 		if err := s.read(r.Context(), after, func(*core.State) {}); err != nil {
 			writeProblem(w, problemOf(err))
 			return
@@ -227,7 +227,7 @@ func serveInTurn(s *Server, lane *limiter.Limiter, w http.ResponseWriter, r *htt
 	s.mux.ServeHTTP(&turnedWriter{ResponseWriter: w, Leave: leave}, r)
 }
 
-// statusProbe takes the router's own answer to learn its status.
+// statusProbe receives the router's own answer to learn its status.
 type statusProbe struct {
 	header http.Header
 	status int
@@ -237,7 +237,7 @@ func (p *statusProbe) Header() http.Header         { return p.header }
 func (p *statusProbe) WriteHeader(status int)      { p.status = status }
 func (p *statusProbe) Write(b []byte) (int, error) { return len(b), nil }
 
-// recover turns a panic into a 500 with a number that the log explains.
+// recover turns a panic into a 500 with a number under which the log explains it.
 func (s *Server) recover(w http.ResponseWriter, r *http.Request) {
 	v := recover()
 	if v == nil {
@@ -262,13 +262,13 @@ func setSecurityHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// checkHost refuses a request for another name than this server's: a page that
-// rebinds its own name to this address must not reach the API.
+// checkHost refuses a request for another host name than this server's: a page that rebinds
+// its own name to this address must not reach the API.
 func (s *Server) checkHost(r *http.Request) *rest.Problem {
 	host := r.Host
 	if h, port, err := net.SplitHostPort(host); err == nil {
 		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-			return wrongHost() // 127.0.0.1:8420.evil.example is a name of somebody else's
+			return wrongHost() // 127.0.0.1:8420.evil.example is a name of another host
 		}
 		host = h
 	}
@@ -287,8 +287,8 @@ func wrongHost() *rest.Problem {
 		"this server does not answer to that host name; use its address, or start it with --host NAME")
 }
 
-// checkOrigin refuses what a browser sends for a page of another site: it says where the page
-// is from, which nothing else does, or with null that it will not.
+// checkOrigin refuses what a browser sends for a page of another site. Browsers tell from
+// where the page is, or send null; other clients send nothing.
 func checkOrigin(r *http.Request) *rest.Problem {
 	site := r.Header.Get("Sec-Fetch-Site")
 	ok := site == "" || site == "none" || site == "same-origin"
@@ -305,15 +305,15 @@ func checkOrigin(r *http.Request) *rest.Problem {
 	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "requests from other web sites are refused")
 }
 
-// fromElsewhere reports whether another site may send a browser with a request. The provider does
-// with its answer, and another name of this server with a sign-in that a page began; one for a
-// command is begun by its user alone.
+// fromElsewhere reports whether another site may send a browser with a request. The provider
+// does with its answer, and another name of this server with a sign-in that a page began. A
+// sign-in for a command begins only with its user.
 func fromElsewhere(r *http.Request) bool {
 	return r.Method == http.MethodGet && (r.URL.Path == oidc.CallbackPath || r.URL.Path == rest.Prefix+accounts.ProviderPath && !r.URL.Query().Has("port"))
 }
 
-// credentialOf returns the token of a request: its bearer token, else that of its cookie. Over TLS
-// that is the one which no other host can set, and nothing on the way.
+// credentialOf returns the token of a request: its bearer token, else that of its cookie.
+// Over TLS it is the cookie that no other host can set.
 func credentialOf(r *http.Request, overTLS bool) string {
 	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(kind, "Bearer") {
@@ -329,8 +329,8 @@ func credentialOf(r *http.Request, overTLS bool) string {
 	return c.Value
 }
 
-// checkNeed asks for what a route needs before its handler is called. Routes about a job go on:
-// they ask once they know it.
+// checkNeed checks the right of a route before its handler is called. Handlers of routes
+// about a job check it themselves, once they know the job.
 func (s *Server) checkNeed(c huma.Context, next func(huma.Context)) {
 	n, ok := needs[c.Operation().OperationID]
 	if n.open {
@@ -375,8 +375,8 @@ func validKey(key string) bool {
 	return len(key) <= rest.MaxIdempotencyKey && strings.IndexFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }) < 0
 }
 
-// openStream counts a stream of the asker in, or refuses it; the caller calls the function
-// that is returned when the stream ends.
+// openStream counts one more stream of the asker, or refuses it. The caller must call the
+// result when the stream ends.
 func (s *Server) openStream(ctx context.Context) (func(), *rest.Problem) {
 	leave, refusal := s.streams.Take(string(authorizer.Subject(ctx)))
 	if refusal != "" {

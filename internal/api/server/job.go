@@ -49,7 +49,8 @@ func (s *Server) getJob(ctx context.Context, in *jobRead) (*body[rest.Job], erro
 	return answer(one[0]), nil
 }
 
-// uploadOf is the code of a job; nil where it has none. Its size is 0 when it is not kept any more.
+// uploadOf is the code of a job; nil where it has none. Its size is 0 when it is no longer
+// kept.
 func (s *Server) uploadOf(ctx context.Context, j *rest.Job) (*rest.Upload, error) {
 	if s.opts.Uploads == nil {
 		return nil, nil
@@ -74,8 +75,8 @@ type jobName struct {
 	name   model.JobName
 }
 
-// nameOf reads a path's name. A name alone is the caller's own: another user's is never looked for
-// by it.
+// nameOf reads the name in a path. A name alone is one of the caller's own jobs, and never
+// another user's.
 func nameOf(ref string, caller model.Subject) (n jobName, err error) {
 	user, name, ok := rest.SplitRef(ref)
 	if !ok {
@@ -89,7 +90,7 @@ func nameOf(ref string, caller model.Subject) (n jobName, err error) {
 	return n, nil
 }
 
-// missing says that there is no such job.
+// missing is the error for a job that does not exist.
 func (n *jobName) missing(caller model.Subject) error {
 	switch {
 	case n.user != caller:
@@ -100,8 +101,9 @@ func (n *jobName) missing(caller model.Subject) error {
 	return notFound("no job %q of yours: another user's is USER~NAME; see comb job list", n.name)
 }
 
-// find returns the job that a path names, for what the route does with it. One that the asker may
-// not see is answered as one that is not there, after the same look-ups.
+// find returns the job that a path names, if the asker may do with it what the route does.
+// For a job that the asker may not see it answers as for one that does not exist, after the
+// same look-ups.
 func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, error) {
 	caller := authorizer.Subject(ctx)
 	n, err := nameOf(ref, caller)
@@ -116,7 +118,7 @@ func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, 
 	hidden := n.missing(caller)
 	if err := s.warden.May(ctx, a.Verb, o, hidden); err != nil {
 		if !j.Phase.Ended() && errors.Is(err, hidden) {
-			_, _, _ = s.finishedJob(ctx, n.number, n.user, n.name) // takes what looking for a job takes
+			_, _, _ = s.finishedJob(ctx, n.number, n.user, n.name) // takes the time of looking for a job
 		}
 		return rest.Job{}, err
 	}
@@ -124,8 +126,8 @@ func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, 
 	return j, nil
 }
 
-// lookUp returns a job by number, or the newest of a user's name: the live one, else the last that
-// ended.
+// lookUp returns a job by number, or the newest one of a user's name: the live one, else the
+// last that ended.
 func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job, error) {
 	caller := authorizer.Subject(ctx)
 	var out rest.Job
@@ -144,7 +146,7 @@ func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job
 		if id, ok := st.ByName(n.user, n.name); ok && !found {
 			status, found = st.AsOf(s.opts.Now()).Job(id)
 		}
-		if found && !shown() { // nothing more is worked out for it
+		if found && !shown() { // no more work for a job that is not shown
 			out = jobOf(caller, status)
 		} else if found {
 			defer tellTo(st, caller, sight)()
@@ -161,7 +163,7 @@ func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job
 	return out, n.missing(caller)
 }
 
-// jobOf is a job as a reader sees it.
+// jobOf is a job in the form for a reader.
 func jobOf(reader model.Subject, j model.JobStatus) rest.Job {
 	return rest.Job{JobStatus: rest.StatusOf(&j), Ref: j.Name.To(reader, j.User)}
 }
@@ -182,7 +184,7 @@ func (s *Server) stop(ctx context.Context, in *stopInput) (*body[rest.Done], err
 	})
 }
 
-// wishes are what users want of jobs besides their ends.
+// wishes has the routes that change a job in other ways than to stop it.
 type wishes struct{ *Server }
 
 type requeueInput struct {
@@ -263,7 +265,7 @@ func (s wishes) wish(ctx context.Context, in wanted, command func(model.Meta, mo
 	})
 }
 
-// refusalsOf says why nodes refused to start a job that waits since, each reason once.
+// refusalsOf lists why nodes refused to start a waiting job, each reason once.
 func refusalsOf(j *rest.Job) (list []string) {
 	if j.Phase != model.Waiting {
 		return nil
@@ -317,7 +319,7 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 	err = s.veiled(ctx, in.after(), func(st *core.State, hide func(*model.Explanation)) {
 		ex, ok := st.Explain(j.ID)
 		if !ok {
-			return // it ended in between
+			return // it has ended meanwhile
 		}
 		if est, waits := st.Estimate(j.ID, known); waits {
 			ex.Estimate = &est
@@ -331,7 +333,7 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 	return answer(out), nil
 }
 
-// rawAnswer is a body that is no JSON.
+// rawAnswer is a body that is not JSON.
 type rawAnswer struct {
 	ContentType string `header:"Content-Type"`
 	Body        []byte
@@ -352,7 +354,7 @@ func (s *Server) jobConfig(ctx context.Context, in *jobRead) (*rawAnswer, error)
 	return &rawAnswer{ContentType: "application/yaml; charset=utf-8", Body: []byte(spec.Source)}, nil
 }
 
-// usageOf is what the running tasks of a job took.
+// usageOf is what the running tasks of a job used.
 func usageOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobUsage], error) {
 	j, err := s.find(ctx, in.Ref, in.after())
 	if err != nil {

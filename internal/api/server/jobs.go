@@ -52,9 +52,8 @@ func (s *Server) registerJobs(api huma.API) {
 		"The job file as submitted, secrets masked"), s.jobConfig)
 }
 
-// describeSources adds the JSON form to the description of a route that takes a
-// job file. It is added afterwards because the router would hold a YAML body to
-// it.
+// describeSources adds the JSON form to the description of a route that takes a job file. It
+// is added afterwards, since the router would check a YAML body against it.
 func describeSources(api huma.API, o *huma.Operation) {
 	o.RequestBody.Content = map[string]*huma.MediaType{
 		"application/yaml": {Schema: &huma.Schema{Type: "string", Description: "A job file"}},
@@ -97,7 +96,7 @@ func (in *submitInput) request() (rest.SubmitRequest, error) {
 		"send a job file as application/yaml, or application/json with source or quick")
 }
 
-// strictJSON decodes one value, refuses unknown fields and says where it stopped.
+// strictJSON decodes one value, refuses unknown fields, and reports where it stopped.
 func strictJSON(src []byte, v any) error {
 	if at, detail := rest.CheckJSON(src); detail != "" {
 		return badJSON(src, at, rest.FieldError{Detail: detail})
@@ -127,7 +126,7 @@ func strictJSON(src []byte, v any) error {
 	return badJSON(src, int(min(max(offset-1, 0), int64(len(src)))), field)
 }
 
-// badJSON puts a mistake at its place.
+// badJSON reports a mistake at its place.
 func badJSON(src []byte, offset int, field rest.FieldError) error {
 	before := src[:offset]
 	field.Line = 1 + bytes.Count(before, []byte{'\n'})
@@ -135,7 +134,7 @@ func badJSON(src []byte, offset int, field rest.FieldError) error {
 	return rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid, "the JSON cannot be read", field)
 }
 
-// submitNote is remembered with the answer to a submission.
+// submitNote is stored with the answer to a submission.
 type submitNote struct {
 	Name     model.JobName `json:"name"`
 	Warnings []string      `json:"warnings,omitempty"`
@@ -162,7 +161,7 @@ func (s *Server) submit(ctx context.Context, in *submitInput) (*body[rest.Submit
 		Repeated: reply.Answer.Repeated, Warnings: note.Warnings}), nil
 }
 
-// submitNew submits a job that its key, if it has one, was not used for yet.
+// submitNew submits a job whose key, if it has one, was not used yet.
 func (s *Server) submitNew(ctx context.Context, w write, r rest.SubmitRequest) (engine.Reply, error) {
 	parsed, err := s.parseJob(ctx, r, w.meta.Key)
 	if err != nil {
@@ -179,8 +178,7 @@ func (s *Server) submitNew(ctx context.Context, w write, r rest.SubmitRequest) (
 	return reply, err
 }
 
-// validate judges a job on a copy of the state: what it says is what the core
-// would do now.
+// validate tries a job on a copy of the state: its answer is what the core would do now.
 func (s *Server) validate(ctx context.Context, in *submitInput) (*body[rest.Validated], error) {
 	r, err := in.request()
 	if err != nil {
@@ -211,7 +209,7 @@ func (s *Server) validate(ctx context.Context, in *submitInput) (*body[rest.Vali
 	return answer(out), nil
 }
 
-// aboutJob names the job that was refused, unless the sentence does already.
+// aboutJob adds the name of the refused job, unless the sentence contains it.
 func aboutJob(name model.JobName, err error) error {
 	var p *rest.Problem
 	if errors.As(err, &p) && p.Code != rest.CodeStorageFull && !strings.Contains(p.Detail, strconv.Quote(string(name))) {
@@ -232,17 +230,17 @@ type listInput struct {
 	Sort   string   `query:"sort" enum:"left,place,gpus,-gpus,name,-name,user,-user,vc,-vc,submitted,-submitted" doc:"Another order than the newest first; with - the other way. name, user, vc and submitted are of all jobs. Of those that have not ended alone: gpus; left, those that end first; place, those that wait in one virtual cluster, in the order in which it serves them"`
 }
 
-// jobFilter is a list's question in the core's types.
+// jobFilter is the filter of a list in the core's types.
 type jobFilter struct {
 	states []model.Phase
-	held   bool // of those that wait only the ones that a user holds
+	held   bool // of the jobs that wait, only those that a user holds
 	isHeld func(model.JobID) bool
 	vcs    []string
 	users  []string
 	name   string
 	tag    string
-	tagged map[model.JobID]bool // the jobs that have it
-	before model.JobID          // 0: from the newest
+	tagged map[model.JobID]bool // the jobs that have the tag
+	before model.JobID          // 0 is from the newest
 	limit  int
 	sight  *authorizer.Sight
 }
@@ -274,14 +272,14 @@ func (in *listInput) filter() (jobFilter, error) {
 	return f, nil
 }
 
-// heldState chooses jobs that wait and that a user holds.
+// heldState selects jobs that wait and that a user holds.
 const heldState = "held"
 
 func phases() []model.Phase {
 	return []model.Phase{model.Waiting, model.Active, model.Succeeded, model.Failed, model.Stopped}
 }
 
-// clip shortens a stranger's text for a message.
+// clip shortens a text of a stranger for a message.
 func clip(text string) string {
 	if len(text) > 64 {
 		return text[:64] + "..."
@@ -299,9 +297,9 @@ func (f *jobFilter) wants(id model.JobID, j *model.Job, phase model.Phase) bool 
 		strings.Contains(string(j.Name), f.name) && f.sight.Sees(j.VC, j.User)
 }
 
-// knows notes which virtual clusters there are, if any is asked for, and where jobs that are held
-// are found. Those that are gone, and have jobs still, are looked for only where one of the
-// configuration's is not enough: that goes through all jobs.
+// knows notes which virtual clusters exist, if any is asked for, and how held jobs are found.
+// Virtual clusters that are gone but still have jobs are only looked for where those of the
+// configuration do not suffice, since that takes a walk over all jobs.
 func (f *jobFilter) knows(st *core.State, known map[string]bool) {
 	f.isHeld = func(id model.JobID) bool { return st.IsHeld(id) }
 	if c := st.Config(); c != nil {
@@ -350,7 +348,8 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 		return nil, err
 	}
 	for _, j := range finished {
-		// A job that ended since the replica was read is in both: the end counts.
+		// A job that ended since the replica was read is in both lists; then the ended one
+		// counts.
 		out.Jobs = slices.DeleteFunc(out.Jobs, func(o rest.Job) bool { return o.ID == j.ID })
 		out.Jobs = append(out.Jobs, jobOf(authorizer.Subject(ctx), j))
 	}
@@ -368,7 +367,8 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	return answer(out), nil
 }
 
-// withoutNotices takes notices out of a list: its reader may see jobs that it may not read.
+// withoutNotices removes notices from a list, since its reader may see jobs that it may not
+// read.
 func withoutNotices(jobs []rest.Job) []rest.Job {
 	for i := range jobs {
 		jobs[i].Notices = nil
@@ -376,8 +376,8 @@ func withoutNotices(jobs []rest.Job) []rest.Job {
 	return jobs
 }
 
-// checkVCs refuses names of virtual clusters that there never were: a list that is
-// empty for a mistake in typing looks like an idle cluster.
+// checkVCs refuses names of virtual clusters that never existed: a list that is empty because
+// of a typo looks like an idle cluster.
 func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]bool) error {
 	for _, name := range names {
 		if known[name] {
@@ -394,8 +394,8 @@ func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]
 	return nil
 }
 
-// liveJobs returns up to one more than a page of jobs, newest first, with the
-// reasons of those that wait.
+// liveJobs returns up to one more than a page of jobs, newest first, with the reasons of
+// those that wait.
 func liveJobs(st *core.State, reader model.Subject, now model.Time, f *jobFilter) []rest.Job {
 	var out []rest.Job
 	defer tellTo(st, reader, f.sight)()
@@ -407,8 +407,8 @@ func liveJobs(st *core.State, reader model.Subject, now model.Time, f *jobFilter
 	return out
 }
 
-// tellTo has what a state says told to a reader, with a sight of some jobs, nil for all, until back
-// is called. It is no copy: what one list worked out, the next one finds.
+// tellTo lets a state write for a reader with a sight of some jobs (nil is all) until back is
+// called. It makes no copy, so the next list can reuse what this one computed.
 func tellTo(st *core.State, reader model.Subject, sight *authorizer.Sight) (back func()) {
 	if sight == nil {
 		return st.Telling(reader, nil)

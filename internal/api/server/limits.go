@@ -20,23 +20,24 @@ import (
 // Commands are left a processor, or half of the only two.
 const (
 	maxLane   = 4                // reads of one lane at a time, however many processors there are
-	maxWaits  = 64               // that wait, of one user,
-	allWaits  = 2048             // and of all
+	maxWaits  = 64               // waiting requests of one user,
+	allWaits  = 2048             // and in all
 	turnWait  = 20 * time.Second // for a turn
 	maxPlans  = 1                // cluster files that are planned at a time: a small one may describe a million devices
 	onePacker = 2                // archives of logs of one user that are sent at a time
-	// Packers is how many of all users are.
+	// Packers is how many archives of all users are sent at a time.
 	Packers = 8
 )
 
-// Lanes are the turns: what looks at the state waits for what thinks about a copy of it in none.
+// readLimits are the lanes of turns. Requests that look at the state never wait for those
+// that compute on a copy of it.
 type readLimits struct {
 	Look, Think limiter.Limiter
 	Plan        limiter.Limiter // cluster files
-	Pack        limiter.Limiter // archives of logs, of which a slow reader may keep one for long: it thinks while it packs
+	Pack        limiter.Limiter // archives of logs, which think while they pack; a slow reader may keep one for long
 }
 
-// New makes the lanes of a server, for as many processors as there are.
+// newReadLimits returns the lanes of a server, for the number of processors.
 func newReadLimits() *readLimits {
 	lane := func(n int) limiter.Limiter {
 		return limiter.Limiter{All: n, One: n, Line: maxWaits, Lines: allWaits, What: "reads"}
@@ -47,9 +48,9 @@ func newReadLimits() *readLimits {
 	return l
 }
 
-// Dear are the routes whose requests take turns, by method and path: true are those that
-// think about a copy of the state, false those that look at it. Others wait for none, such as
-// commands, or have places of their own.
+// costlyRoutes are the routes whose requests take turns, by method and path. True are those
+// that compute on a copy of the state, false those that look at it. Other requests, such as
+// commands, take no turn or have places of their own.
 var costlyRoutes = map[string]bool{
 	"GET " + rest.Prefix + "/jobs":               false,
 	"GET " + rest.Prefix + "/jobs/{ref}":         false,
@@ -84,7 +85,7 @@ func follows(r *http.Request) bool {
 	return follow
 }
 
-// Await waits for a user's turn in a lane.
+// awaitTurn waits for a user's turn in a lane.
 func awaitTurn(ctx context.Context, lane *limiter.Limiter, by model.Subject) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, turnWait)
 	defer cancel()
@@ -108,14 +109,14 @@ func lineBusy(detail string) *rest.Problem {
 	return p
 }
 
-// Asked is the event that a read must show; 0 where it names none, or none that can be.
+// askedBytes is the event that a read must show; 0 where it names none, or an invalid one.
 func askedBytes(r *http.Request) uint64 {
 	header, _ := strconv.ParseUint(r.Header.Get(rest.HeaderAfterSeq), 10, 63)
 	query, _ := strconv.ParseUint(r.URL.Query().Get("after_seq"), 10, 63)
 	return max(header, query)
 }
 
-// Turned ends a turn when its answer begins.
+// turnedWriter ends a turn when its answer begins.
 type turnedWriter struct {
 	http.ResponseWriter
 	Leave func()
@@ -130,8 +131,8 @@ func (t *turnedWriter) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (t *turnedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// packInTurn writes an archive for a user: in turn while it packs, and in none while its reader
-// takes a piece of it.
+// packInTurn writes an archive for a user. It has a turn while it packs, and none while its
+// reader takes a piece.
 func packInTurn(ctx context.Context, lane *limiter.Limiter, by model.Subject, w io.Writer,
 	pack func(io.Writer) error) error {
 	p := &packed{w: w, turn: func() (func(), error) { return lane.Wait(ctx, string(by)) }}
@@ -147,7 +148,7 @@ func packInTurn(ctx context.Context, lane *limiter.Limiter, by model.Subject, w 
 	return out.Flush()
 }
 
-// packPiece is how much of an archive is packed in one turn, in bytes.
+// packPiece is how many bytes of an archive are packed in one turn.
 const packPiece = 256 << 10
 
 type packed struct {

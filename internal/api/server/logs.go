@@ -27,11 +27,11 @@ import (
 )
 
 const (
-	logPoll     = 200 * time.Millisecond // between looks for more of a followed log
-	logCheck    = 10 * time.Second       // between checks of a followed log's token
+	logPoll     = 200 * time.Millisecond // interval of checks for more of a followed log
+	logCheck    = 10 * time.Second       // interval of checks of a followed log's token
 	logChunk    = 64 << 10
 	tailPiece   = 256 << 10
-	maxTailRead = 64 << 20 // bytes searched for the last lines, a tailPiece at a time
+	maxTailRead = 64 << 20 // bytes that are searched for the last lines, in pieces of tailPiece
 )
 
 func (s *Server) registerTasks(api huma.API) {
@@ -106,7 +106,7 @@ func (s *Server) taskLog(ctx context.Context, in *logInput) (*huma.StreamRespons
 	}}, nil
 }
 
-// noLog says why the log of an attempt of a task cannot be read.
+// noLog says why the log of a task's attempt cannot be read.
 func (s *Server) noLog(err error, attempt string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -144,11 +144,11 @@ type logWriter struct {
 	server *Server
 	ref    executor.LogRef
 	offset int64 // of the next byte to send
-	head   int64 // the answer's header Comb-Log-Offset
-	gapEnd int64 // where the gap ends that it counts with
-	tail   int64 // last lines; -1 is all
-	until  int64 // no more once the offset is here; 0 is to the end
-	begun  bool  // offset is settled
+	head   int64 // value of the answer's header Comb-Log-Offset
+	gapEnd int64 // end of the gap from which the header counts
+	tail   int64 // number of last lines; -1 is all
+	until  int64 // offset at which the answer ends; 0 is the end of the log
+	begun  bool  // offset is final
 	follow bool
 
 	w  io.Writer
@@ -163,7 +163,7 @@ func (l *logWriter) open(from int64) (executor.Log, error) {
 	return l.server.logs.OpenLog(l.ref, from)
 }
 
-// begin finds where the answer begins.
+// begin finds the offset at which the answer begins.
 func (l *logWriter) begin() error {
 	if l.begun {
 		return nil
@@ -177,7 +177,7 @@ func (l *logWriter) begin() error {
 		if l.offset, err = l.tailOffset(max(log.Start, log.GapEnd), log.End); err != nil {
 			return err
 		}
-		if l.tail > 0 && l.offset == log.GapEnd { // there are fewer lines behind the gap: it is told
+		if l.tail > 0 && l.offset == log.GapEnd { // there are fewer lines after the gap, so the gap is reported
 			l.offset = log.GapStart
 		}
 	}
@@ -190,13 +190,14 @@ func (l *logWriter) begin() error {
 	return nil
 }
 
-// cutText stands in a log for what was removed.
+// cutText replaces removed output in a log.
 func cutText(bytes int64) string {
 	return fmt.Sprintf("\n[comb: %d bytes of output are missing here: they were removed to make room for what follows]\n", bytes)
 }
 
-// tailOffset returns where the last lines begin. It reads backwards from the end, each byte once,
-// up to maxTailRead: where the lines are longer than that, the answer begins there, within a line.
+// tailOffset returns where the last lines begin. It reads backwards from the end, each byte
+// once, up to maxTailRead. If the lines are longer than that the answer begins there, within
+// a line.
 func (l *logWriter) tailOffset(first, end int64) (int64, error) {
 	if l.tail == 0 || end <= first {
 		return end, nil
@@ -212,14 +213,14 @@ func (l *logWriter) tailOffset(first, end int64) (int64, error) {
 		}
 		for i := len(text) - 1; i >= 0; i-- {
 			at := start + int64(i) + 1
-			if text[i] != '\n' || at == end { // the last line's own end begins no line
+			if text[i] != '\n' || at == end { // the end of the last line does not begin a line
 				continue
 			}
 			if left--; left == 0 {
 				return at, nil
 			}
 		}
-		if start > from { // what was before has been rotated away
+		if start > from { // rotation removed what was before
 			return start, nil
 		}
 		to = from
@@ -227,8 +228,8 @@ func (l *logWriter) tailOffset(first, end int64) (int64, error) {
 	return first, nil
 }
 
-// readAt fills buf with the log's bytes at an offset, as far as they are still kept. They begin at
-// start.
+// readAt fills buf with the log's bytes from an offset on, as far as they are still kept.
+// They begin at start.
 func (l *logWriter) readAt(from int64, buf []byte) (start int64, text []byte, err error) {
 	log, err := l.open(from)
 	if err != nil {
@@ -251,11 +252,12 @@ func (l *logWriter) serve(r *http.Request, w http.ResponseWriter) {
 	l.answer(r, w, l.begin, l.copy)
 }
 
-// bothStreams asks for standard output and standard error in the order in which they were printed.
+// bothStreams asks for standard output and standard error in the order in which they were
+// written.
 const bothStreams = "both"
 
-// both is how an answer with both streams begins, and is served. Without frames no client can tell
-// where it would go on.
+// both returns how an answer with both streams begins, and is served. Without frames a client
+// could not tell where to continue.
 func (l *logWriter) both(at [2]int64, frames bool) (begin func() error, serve server) {
 	if !frames {
 		at = [2]int64{}
@@ -283,7 +285,7 @@ func (l *logWriter) both(at [2]int64, frames bool) (begin func() error, serve se
 // server serves an answer.
 type server func(*http.Request, http.ResponseWriter)
 
-// sender writes to a client, which has its time for each piece.
+// sender writes to a client, with a new deadline for each piece.
 type sender struct{ l *logWriter }
 
 // Write implements io.Writer.
@@ -299,7 +301,7 @@ func (l *logWriter) answer(r *http.Request, w http.ResponseWriter, begin func() 
 	l.w, l.rc = w, http.NewResponseController(w)
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
-	h.Set("Content-Disposition", "inline") // a page that saves it says under which name
+	h.Set("Content-Disposition", "inline") // the default name of the file when a browser saves it
 	if l.follow {
 		h.Set("Trailer", rest.TrailerLogDone)
 		_ = l.rc.SetReadDeadline(time.Time{})
@@ -314,7 +316,7 @@ func (l *logWriter) answer(r *http.Request, w http.ResponseWriter, begin func() 
 	}
 }
 
-// copy sends what there is behind the present offset, with a line for what was removed.
+// copy sends all after the present offset, with a line for removed output.
 func (l *logWriter) copy() (int64, error) {
 	for total := int64(0); ; {
 		from := l.offset
@@ -326,7 +328,7 @@ func (l *logWriter) copy() (int64, error) {
 	}
 }
 
-// copyRun sends what there is up to a gap, where it says executor.ErrCut.
+// copyRun sends all up to a gap, at which it returns executor.ErrCut.
 func (l *logWriter) copyRun() (total int64, err error) {
 	log, err := l.open(l.offset)
 	if err != nil {
@@ -334,8 +336,8 @@ func (l *logWriter) copyRun() (total int64, err error) {
 	}
 	defer log.Close()
 	if log.Start > l.offset {
-		// A client counts from the header on: a gap that came later would make it go on at the
-		// wrong place.
+		// A client counts from the header on. With a later gap it would continue at the wrong
+		// place.
 		if l.follow && log.Start != l.gapEnd {
 			return 0, errOvertaken
 		}
@@ -364,8 +366,8 @@ func (l *logWriter) copyRun() (total int64, err error) {
 	}
 }
 
-// errOvertaken ends a followed answer that is slower than its log's rotation: the client asks
-// again, and is told.
+// errOvertaken ends a followed answer that is slower than its log's rotation. The client asks
+// again, and is told of the gap.
 var errOvertaken = errors.New("the log was removed faster than it was read")
 
 func (l *logWriter) send(p []byte) error {
@@ -413,8 +415,8 @@ func (l *logWriter) followAll(ctx context.Context, begin func() error, more func
 	}
 }
 
-// over reports whether nothing more can come into this log. It also learns the
-// attempt of a task that had not run when the log was asked for.
+// over reports whether nothing more can come into this log. It also finds the attempt of a
+// task that had not run when the log was requested.
 func (l *logWriter) over(ctx context.Context) (bool, error) {
 	var status model.JobStatus
 	found := false
@@ -435,14 +437,14 @@ func (l *logWriter) over(ctx context.Context) (bool, error) {
 	switch t.State {
 	case model.TaskSucceeded, model.TaskFailed, model.TaskEnded:
 		return true, nil
-	case model.TaskWaiting: // for its next attempt; this one is over
+	case model.TaskWaiting: // it waits for its next attempt, and this one is over
 		return t.Attempt > 0, nil
 	}
 	return false, nil
 }
 
 const (
-	lastNotice = 16 // notes of a job, of which it may have few; what follows is in the server's log
+	lastNotice = 16 // notices of one job that visits may write, since a job may have few; more go to the server's log
 )
 
 func registerVisits(s *Server, api huma.API) {
@@ -474,7 +476,7 @@ type TaskPath struct {
 	Ref     string `path:"ref" doc:"A job's number, a NAME of the caller's, or USER~NAME"`
 	Role    string `path:"role"`
 	Index   int64  `path:"index" minimum:"0" maximum:"2147483647"`
-	upgrade bool   // it asks for a WebSocket
+	upgrade bool   // the request asks for a WebSocket
 }
 
 // Resolve implements huma.Resolver.
@@ -483,7 +485,7 @@ func (in *TaskPath) Resolve(c huma.Context) []error {
 	return nil
 }
 
-// visits lets users in to running tasks.
+// visits lets users into running tasks.
 type visits struct {
 	s     *Server
 	seats limiter.Limiter
@@ -494,7 +496,7 @@ type visitor struct {
 	*visits
 	job  rest.Job
 	ref  executor.TaskRef
-	task string // its name
+	task string // name of the task
 	by   model.Subject
 	done func()
 }
@@ -515,7 +517,7 @@ func (e *visits) enter(ctx context.Context, in *TaskPath) (*visitor, error) {
 		return nil, rest.NewProblem(http.StatusConflict, rest.CodeConflict,
 			fmt.Sprintf("task %s of job %s does not run: it is %s; see comb job get %s", v.task, j.Ref, strings.ToLower(t.State.String()), j.Ref))
 	}
-	if !in.upgrade { // no connection to the task, and no line, comes of it
+	if !in.upgrade { // no connection to the task is made, and no audit line written
 		p := rest.NewProblem(http.StatusUpgradeRequired, rest.CodeInvalid,
 			"this path speaks WebSocket only: use comb job exec or comb job port-forward, or a WebSocket client")
 		return nil, huma.ErrorWithHeaders(p, http.Header{"Upgrade": {"websocket"}})
@@ -532,7 +534,7 @@ func isThere(s model.TaskState) bool {
 	return s == model.TaskRunning || s == model.TaskStopping
 }
 
-// problem is an error of an executor as an answer.
+// problem turns an error of an executor into an answer.
 func (v *visitor) problem(err error) *rest.Problem {
 	said := strings.TrimPrefix(err.Error(), executor.ErrRefused.Error()+": ")
 	known := errors.Is(err, executor.ErrRefused) || errors.Is(err, executor.ErrNotRunning) || errors.Is(err, executor.ErrNoEntry)
@@ -548,10 +550,10 @@ func (v *visitor) answer(serve func(*execution, *duplex.Conn)) *huma.StreamRespo
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer v.done()
 		r, w := humago.Unwrap(c)
-		ctx := context.WithoutCancel(r.Context()) // the request is over when its connection is a WebSocket's
+		ctx := context.WithoutCancel(r.Context()) // the request is over once its connection is a WebSocket
 		ws, err := duplex.Accept(w, r, rest.MaxExecRequest)
 		if err != nil {
-			return // it has answered
+			return // Upgrade has answered
 		}
 		defer ws.CloseNow()
 		serve(&execution{ID: rest.NewKey()[:6], Task: v.task, By: string(v.by), Context: ctx, Closing: v.s.closing, Problem: v.problem,
@@ -566,8 +568,8 @@ func (v *visitor) answer(serve func(*execution, *duplex.Conn)) *huma.StreamRespo
 	}}
 }
 
-// record has the audit log tell of a command in a job of another user. Each is named, however many
-// there are: the journal does not have them.
+// record writes a command in a job of another user to the audit log. Each one gets a line,
+// however many there are, since the journal does not contain them.
 func (v *visitor) record(ctx context.Context, command string) error {
 	if v.job.User == v.by {
 		return nil
@@ -575,8 +577,8 @@ func (v *visitor) record(ctx context.Context, command string) error {
 	return v.s.opts.People.WriteTogether(ctx, lineOfVisit(ctx, &v.job, v.task, command))
 }
 
-// over says why a visit must end: its token is not valid any more, or the task has ended as far as
-// can be known.
+// over says why a visit must end: its token is no longer valid, or the task has ended or is
+// unknown.
 func (v *visitor) over(ctx context.Context) *rest.Problem {
 	if p := v.s.warden.Still(ctx); p != nil {
 		if p.Status == http.StatusUnauthorized {
@@ -598,7 +600,7 @@ func (v *visitor) over(ctx context.Context) *rest.Problem {
 	return rest.NewProblem(http.StatusConflict, rest.CodeConflict, fmt.Sprintf("task %s of job %s has ended", v.task, v.job.Ref))
 }
 
-// note puts a sentence into the job's events.
+// note adds a notice to the job's events.
 func (v *visitor) note(ctx context.Context, text string) {
 	have := 0
 	err := v.s.read(ctx, 0, func(st *core.State) {
@@ -609,21 +611,21 @@ func (v *visitor) note(ctx context.Context, text string) {
 		v.s.log.Warn(text, "job", v.job.ID)
 		text = "commands and connections behind these are noted in the server's log"
 	} else {
-		v.s.log.Info(text, "job", v.job.ID) // the core drops notices beyond those that it keeps
+		v.s.log.Info(text, "job", v.job.ID) // the core drops notices beyond its bound
 	}
 	if err == nil && have <= lastNotice {
 		v.s.live.Tell(model.Notice{Job: v.job.ID, Message: text})
 	}
 }
 
-// hide leaves the values of the job's secrets out of a text.
+// hide removes the values of the job's secrets from a text.
 func (v *visitor) hide(ctx context.Context, text string) string {
 	secrets, err := v.s.store.Secrets(ctx, v.job.ID)
 	if err != nil {
 		return "(its secrets cannot be read, and it may hold one)"
 	}
 	values := slices.Collect(maps.Values(secrets))
-	slices.SortFunc(values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // one may hold another
+	slices.SortFunc(values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // one may contain another
 	for _, value := range values {
 		if value != "" {
 			text = strings.ReplaceAll(text, value, "***")
@@ -653,6 +655,6 @@ func (e *visits) port(ctx context.Context, in *portInput) (*huma.StreamResponse,
 		return nil, v.problem(err)
 	}
 	leave := v.done
-	v.done = func() { conn.Close(); leave() } // also where no WebSocket comes of it
+	v.done = func() { conn.Close(); leave() } // also where it becomes no WebSocket
 	return v.answer(func(u *execution, ws *duplex.Conn) { u.Connect(ws, conn) }), nil
 }

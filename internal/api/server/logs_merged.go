@@ -13,32 +13,32 @@ import (
 
 var mergedStreams = [2]string{executor.Stdout, executor.Stderr}
 
-// Source is where the streams come from.
+// mergedSource is the source of both streams.
 type mergedSource struct {
-	// Open opens a stream at an offset. One that there is none of is an fs.ErrNotExist.
+	// Open opens a stream at an offset. A missing stream is fs.ErrNotExist.
 	Open func(stream string, from int64) (executor.Log, error)
-	// Tail gives where the last lines of a stream begin, between two offsets.
+	// Tail returns where the last lines of a stream begin, between two offsets.
 	Tail func(stream string, first, end int64) (int64, error)
-	// Cut is the text in the place of so many bytes that were removed.
+	// Cut is the text in place of a number of removed bytes.
 	Cut func(bytes int64) string
 }
 
-// Writer writes both streams of a task, up to where they are. It reads their lengths, then in which
-// turns they came, and writes what is below the lengths: so each byte has its place, also while
-// more is printed.
+// mergedWriter writes both streams of a task, up to their present ends. It reads their
+// lengths first, and then in which order they were written, and writes what is below the
+// lengths. So each byte has its place, even while more is printed.
 type mergedWriter struct {
 	from    mergedSource
 	out     *bufio.Writer
-	frames  bool     // each piece stands behind a line STREAM OFFSET BYTES
-	at      [2]int64 // the next byte of each stream
+	frames  bool     // each piece follows a line STREAM OFFSET BYTES
+	at      [2]int64 // offset of the next byte of each stream
 	begun   bool
-	told    bool      // with frames: where each stream begins
+	told    bool      // with frames: the begin of each stream was sent
 	counts  bool      // lines are counted, and nothing is written
-	pending [2][]byte // without frames: of a line that has not ended yet
+	pending [2][]byte // without frames: the present line of each stream, which has not ended
 	turns   func(behind [2]int64) ([]executor.Turn, error)
 }
 
-// New returns a writer that begins at an offset of each stream.
+// newMergedWriter returns a writer that begins at an offset of each stream.
 func newMergedWriter(from mergedSource, out io.Writer, at [2]int64, frames bool) *mergedWriter {
 	return &mergedWriter{from: from, out: bufio.NewWriterSize(out, mergedPiece), at: at, frames: frames}
 }
@@ -58,7 +58,7 @@ func (w *mergedWriter) Begin(tail int64) error {
 	if tail < 0 {
 		return nil
 	}
-	for i, stream := range mergedStreams { // no line before these is among the last of both
+	for i, stream := range mergedStreams { // lines before these are not among the last of both
 		log, err := w.from.Open(stream, 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -74,8 +74,7 @@ func (w *mergedWriter) Begin(tail int64) error {
 	return w.skip(ends, tail)
 }
 
-// More writes what there is behind what was written, and says how many bytes of the streams that
-// were.
+// More writes all that is new, and returns how many bytes of the streams that was.
 func (w *mergedWriter) More() (total int64, err error) {
 	ends, err := w.ends()
 	if err != nil {
@@ -84,7 +83,7 @@ func (w *mergedWriter) More() (total int64, err error) {
 	if w.frames && !w.told {
 		w.told = true
 		for i, stream := range mergedStreams {
-			fmt.Fprintf(w.out, "%s %d 0\n", stream, w.at[i]) // Flush has its error
+			fmt.Fprintf(w.out, "%s %d 0\n", stream, w.at[i]) // Flush returns its error
 		}
 	}
 	err = w.pass(ends, func(stream int, p []byte) (int, error) {
@@ -94,15 +93,15 @@ func (w *mergedWriter) More() (total int64, err error) {
 	return total, errors.Join(err, w.out.Flush())
 }
 
-// Finish writes lines that nothing ended.
+// Finish writes the lines that have not ended.
 func (w *mergedWriter) Finish() error {
 	for i := range w.pending {
-		_, _ = w.out.Write(w.pending[i]) // Flush has its error
+		_, _ = w.out.Write(w.pending[i]) // Flush returns its error
 	}
 	return w.out.Flush()
 }
 
-// ends are the present lengths of both. It is an error that there is none of the two.
+// ends are the present lengths of both streams. It is an error if neither exists.
 func (w *mergedWriter) ends() (ends [2]int64, err error) {
 	none := 0
 	for i, stream := range mergedStreams {
@@ -122,8 +121,8 @@ func (w *mergedWriter) ends() (ends [2]int64, err error) {
 	return ends, nil
 }
 
-// skip leaves out the first lines of those that both streams have from their offsets on, so that no
-// more are left than are wanted.
+// skip skips the first lines that both streams have from their offsets on, so that at most
+// wanted are left.
 func (w *mergedWriter) skip(ends [2]int64, wanted int64) error {
 	w.counts = true
 	defer func() { w.counts = false }()
@@ -135,7 +134,7 @@ func (w *mergedWriter) skip(ends [2]int64, wanted int64) error {
 	}); err != nil {
 		return err
 	}
-	if w.at = from; open[0] || open[1] { // what has not ended counts as a line
+	if w.at = from; open[0] || open[1] { // a line that has not ended counts too
 		have++
 	}
 	left := have - wanted
@@ -162,8 +161,8 @@ func (w *mergedWriter) skip(ends [2]int64, wanted int64) error {
 // errEnough ends a pass.
 var errEnough = errors.New("enough was read")
 
-// pass goes through what is between the offsets and the lengths of both streams, in order, and
-// moves the offsets. take says how much of a piece it took.
+// pass goes through what is between the offsets and the lengths of both streams, in order,
+// and moves the offsets. take returns how many bytes of a piece it used.
 func (w *mergedWriter) pass(ends [2]int64, take func(stream int, p []byte) (int, error)) error {
 	if w.at[0] >= ends[0] && w.at[1] >= ends[1] {
 		return nil
@@ -186,8 +185,8 @@ func (w *mergedWriter) pass(ends [2]int64, take func(stream int, p []byte) (int,
 	return nil
 }
 
-// order is in which turns both streams come to their lengths. Where they cannot be read, since a
-// task has written over them or closed their file, the streams come one after the other.
+// order is the order in which both streams reach their lengths. If it cannot be read, since a
+// task has overwritten output or closed a file, the streams follow one after the other.
 func (w *mergedWriter) order(ends [2]int64) (turns []executor.Turn) {
 	if w.turns != nil {
 		var err error
@@ -212,8 +211,8 @@ func indexOf(stream string) int {
 	return 0
 }
 
-// run goes through a stream up to an offset. log is open where the stream is, nil where it was not
-// read yet.
+// run goes through a stream up to an offset. log is the open stream, nil before the first
+// read.
 func (w *mergedWriter) run(stream int, to int64, log *io.ReadCloser, take func(int, []byte) (int, error)) error {
 	buf := make([]byte, min(mergedPiece, max(0, to-w.at[stream])))
 	for w.at[stream] < to {
@@ -235,7 +234,7 @@ func (w *mergedWriter) run(stream int, to int64, log *io.ReadCloser, take func(i
 			_ = (*log).Close()
 			*log = nil
 		case err == io.EOF:
-			return nil // rotation took the rest
+			return nil // rotation removed the rest
 		case err != nil:
 			return err
 		}
@@ -243,7 +242,7 @@ func (w *mergedWriter) run(stream int, to int64, log *io.ReadCloser, take func(i
 	return nil
 }
 
-// open opens a stream where it goes on, and says what is missing before that.
+// open opens a stream at its offset, and writes what is missing before it.
 func (w *mergedWriter) open(stream int, log *io.ReadCloser) error {
 	opened, err := w.from.Open(mergedStreams[stream], w.at[stream])
 	if err != nil {
@@ -266,8 +265,8 @@ func (w *mergedWriter) open(stream int, log *io.ReadCloser) error {
 	return err
 }
 
-// write writes a piece of a stream. Without frames whole lines are written: one stream does not
-// go on within a line of the other.
+// write writes a piece of a stream. Without frames it writes whole lines, so that no stream
+// continues within a line of the other.
 func (w *mergedWriter) write(stream int, p []byte) error {
 	if w.frames {
 		if _, err := fmt.Fprintf(w.out, "%s %d %d\n", mergedStreams[stream], w.at[stream], len(p)); err != nil {

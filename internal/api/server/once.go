@@ -13,17 +13,17 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// fullRetry is how long a client waits that has used up its idempotency keys.
+// fullRetry is how long a client should wait that has used up its idempotency keys.
 const fullRetry = 600 // seconds
 
 // write is one request with an effect.
 type write struct {
 	meta    model.Meta
-	request engine.Request // its digest
+	request engine.Request // digest of the request
 	submit  bool
 }
 
-// writeOf names a request by all that tells it from another one with the same key.
+// writeOf identifies a request by all that tells it from another one with the same key.
 func (m Meta) writeOf(ctx context.Context, kind string, said ...any) (write, error) {
 	text, err := json.Marshal(append([]any{kind}, said...))
 	if err != nil {
@@ -32,15 +32,15 @@ func (m Meta) writeOf(ctx context.Context, kind string, said ...any) (write, err
 	return write{meta: m.of(ctx), request: sha256.Sum256(text), submit: kind == "submit"}, nil
 }
 
-// wanted is what is wanted of a job or a node: ref.
+// wanted is a request about a job or a node, which ref names.
 type wanted struct {
 	*Meta
 	verb, ref string
 	what      any
 }
 
-// command gives the core a command once for its idempotency key. make makes it of the request,
-// with its line for the audit log.
+// command gives the core a command, once per idempotency key. make makes the command, with
+// its line for the audit log.
 func (s *Server) command(ctx context.Context, in wanted, make func(model.Meta) (model.Command, *engine.Audit, error)) (
 	*body[rest.Done], error) {
 	w, err := in.writeOf(ctx, in.verb, in.ref, in.what)
@@ -60,11 +60,11 @@ func (s *Server) command(ctx context.Context, in wanted, make func(model.Meta) (
 	return doneOf(reply), nil
 }
 
-// sealRetry is how long a client waits whose submission has one witness alone.
+// sealRetry is how long a client should wait whose submission is not sealed yet.
 const sealRetry = 5 // seconds
 
-// once does a request, or gives a repeated one its first answer. A submission is acknowledged only
-// once both witnesses have it, the database and the seal, also when it comes again.
+// once does a request, or returns the first answer to a repeated one. A submission is
+// acknowledged only when it is in the database and sealed, also when it is repeated.
 func (s *Server) once(ctx context.Context, w write, do func() (engine.Reply, error)) (engine.Reply, error) {
 	reply, err := s.first(ctx, w, do)
 	if err != nil || !w.submit {
@@ -79,9 +79,9 @@ func (s *Server) once(ctx context.Context, w write, do func() (engine.Reply, err
 	return reply, nil
 }
 
-// first gives a repeated request its first answer, before anything is asked that may have
-// changed since: whether the job lives, whether the file is still valid, what If-Match names.
-// A new request is done.
+// first returns the first answer to a repeated request, before it checks anything that may
+// have changed since: whether the job lives, whether the file is still valid, what If-Match
+// names. A new request is done.
 func (s *Server) first(ctx context.Context, w write, do func() (engine.Reply, error)) (engine.Reply, error) {
 	if w.meta.Key == "" {
 		return do()
@@ -99,7 +99,7 @@ func (s *Server) first(ctx context.Context, w write, do func() (engine.Reply, er
 	if reply, err = do(); err == nil {
 		return reply, nil
 	}
-	// The same request may have been answered meanwhile, which is why this one fails.
+	// The same request may have been answered meanwhile, which would be why this one fails.
 	if first, known, e := s.recall(ctx, w); known && e == nil {
 		return first, nil
 	}
@@ -124,7 +124,7 @@ func (s *Server) recall(ctx context.Context, w write) (engine.Reply, bool, error
 	return reply, true, nil
 }
 
-// do gives a command to the loop and waits until its outcome is durable.
+// do passes a command to the loop and waits until its outcome is durable.
 func (s *Server) do(ctx context.Context, w write, in engine.Input) (engine.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandWait)
 	defer cancel()
@@ -142,7 +142,7 @@ func (s *Server) do(ctx context.Context, w write, in engine.Input) (engine.Reply
 	return reply, nil
 }
 
-// doneOf is the answer of a write that makes nothing.
+// doneOf is the answer of a write without data.
 func doneOf(r engine.Reply) *body[rest.Done] {
 	return answer(rest.Done{Seq: r.Seq, Repeated: r.Answer.Repeated, Effects: r.Answer.Effects})
 }

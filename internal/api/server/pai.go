@@ -24,20 +24,20 @@ const (
 	tailed   = "1000"   // lines of a log in OpenPAI's tail mode
 )
 
-// openPAI is a server that speaks OpenPAI's dialect, too.
+// openPAI is a server that also implements OpenPAI's API.
 type openPAI struct {
 	*Server
 	pai *pai.Handler
 }
 
-// OpenPAI returns a server that answers OpenPAI's clients under /rest-server, and all others as
-// before.
+// OpenPAI returns a server that answers OpenPAI's clients under /rest-server, and all others
+// as before.
 func OpenPAI(s *Server) http.Handler {
 	return &openPAI{s, pai.New(paiApp{s}, s.opts.People, s.opts.Version)}
 }
 
-// ServeHTTP guards OpenPAI's routes as Server.ServeHTTP does its own. Of cookies only a device's
-// counts here, when its user signs in.
+// ServeHTTP guards OpenPAI's routes as Server.ServeHTTP does its own. It accepts only the
+// cookie of a device, when its user signs in.
 func (o *openPAI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !pai.Speaks(r.URL.Path) {
 		o.Server.ServeHTTP(w, r)
@@ -62,7 +62,7 @@ func (o *openPAI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.pai.Serve(w, r, who)
 }
 
-// receive lets a request in and reads its body, which the function that is returned gives back.
+// receive admits a request and reads its body. The caller must call free when it is answered.
 func (o *openPAI) receive(w http.ResponseWriter, r *http.Request) (free func(), who *access.Principal, p *rest.Problem) {
 	if r.ProtoMajor != 1 {
 		return nil, nil, refusalOf(http.StatusHTTPVersionNotSupported, "")
@@ -80,7 +80,7 @@ func (o *openPAI) receive(w http.ResponseWriter, r *http.Request) (free func(), 
 		caller = model.Subject(who.User)
 	case pai.Open(r):
 		caller, limit = model.Subject("address "+people.Network(hostOf(r))), maxLogin // no user has a space in its name
-	default: // it is refused whatever its body is
+	default: // the request is refused whatever its body is
 		hurry(w, r)
 		return func() {}, nil, nil
 	}
@@ -90,15 +90,16 @@ func (o *openPAI) receive(w http.ResponseWriter, r *http.Request) (free func(), 
 	return free, who, p
 }
 
-// paiApp does for OpenPAI's clients what the server does for its own.
+// paiApp implements pai.App by the server's own functions.
 type paiApp struct{ s *Server }
 
-// as is a request of a principal for something to do with a job.
+// as is a context in which a principal asks for something about a job.
 func as(ctx context.Context, p *access.Principal, verb access.Verb) context.Context {
 	return authorizer.With(ctx, &authorizer.Asker{Principal: p, Verb: verb})
 }
 
-// cluster is a request of a principal for something about the cluster, if it may.
+// cluster is a context in which a principal asks for something about the cluster, or the
+// error that it may not.
 func (a paiApp) cluster(ctx context.Context, p *access.Principal, verb access.Verb) (context.Context, error) {
 	ctx = as(ctx, p, verb)
 	return ctx, a.s.warden.May(ctx, verb, access.Object{}, nil)
@@ -170,7 +171,7 @@ func (a paiApp) Jobs(ctx context.Context, p *access.Principal, q *rest.JobQuery,
 	return nil
 }
 
-// inTurn looks at what is dear to look at when it is the asker's turn.
+// inTurn calls look, which is costly, at the asker's turn.
 func (a paiApp) inTurn(ctx context.Context, look func() error) error {
 	leave, err := awaitTurn(ctx, &a.s.lanes.Look, authorizer.Subject(ctx))
 	if err != nil {
@@ -237,7 +238,7 @@ func (a paiApp) MayRead(ctx context.Context, p *access.Principal, of pai.Ref) er
 	return err
 }
 
-// find is a job when it is the asker's turn.
+// find is a job, at the asker's turn.
 func (a paiApp) find(ctx context.Context, of pai.Ref) (j rest.Job, err error) {
 	err = a.inTurn(ctx, func() (err error) {
 		j, err = a.s.find(ctx, of.String(), 0)
@@ -264,7 +265,7 @@ func (a paiApp) Tag(ctx context.Context, p *access.Principal, of pai.Ref, tag st
 	return err
 }
 
-// Events implements pai.App: a job's first page of them.
+// Events implements pai.App: it returns the first page of a job's events.
 func (a paiApp) Events(ctx context.Context, p *access.Principal, of pai.Ref) ([]rest.Event, error) {
 	ctx = as(ctx, p, access.ReadJob)
 	j, err := a.find(ctx, of)

@@ -28,13 +28,12 @@ import (
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
-// maxProblems bounds the mistakes of one answer: after that many, the file is
-// something else than what it should be.
+// maxProblems bounds the mistakes of one answer. A file with more is not what it should be.
 const maxProblems = 100
 
-// parseJob reads a submission against the present configuration. A job without a
-// name gets one that follows from the idempotency key, if there is one: the same
-// request again must be the same job.
+// parseJob reads a submission against the present configuration. A job without a name gets
+// one that follows from the idempotency key, if there is one, since a repeated request must
+// be the same job.
 func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string) (*jobspec.Result, error) {
 	env := jobspec.Env{User: authorizer.Subject(ctx), Images: s.opts.Images, Name: r.Name, VC: cell.VCName(r.VC),
 		DefaultVC: cell.VCName(r.DefaultVC), Upload: r.Upload}
@@ -92,8 +91,8 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 	return result, s.checkTrust(result.Job)
 }
 
-// identify gives a job the numbers of its user, which it keeps whatever becomes of the account. The
-// holder of the data directory's token need not have an account.
+// identify sets the numbers of a job's user, which the job keeps whatever becomes of the
+// account. The holder of the data directory's token need not have an account.
 func identify(directory *people.Directory, p *access.Principal, job *model.Job) error {
 	ids, err := directory.TaskIDs(string(job.User))
 	if err != nil && (p.Known || !errors.Is(err, people.ErrNotFound)) {
@@ -103,8 +102,8 @@ func identify(directory *people.Directory, p *access.Principal, job *model.Job) 
 	return nil
 }
 
-// checkTrust refuses a process where the jobs of strangers share the machine: it could read and end
-// theirs.
+// checkTrust refuses jobs as plain processes where users that do not trust each other share
+// the machine: a process could read and end those of others.
 func (s *Server) checkTrust(job *model.Job) error {
 	boxed := s.opts.Images >= jobspec.ImagesUsed
 	bare := slices.ContainsFunc(job.Roles, func(r model.Role) bool { return r.Launch.Image == "" })
@@ -115,8 +114,8 @@ func (s *Server) checkTrust(job *model.Job) error {
 		"name a container image where an engine answers, or let an administrator start the server with --trust-users")
 }
 
-// mostGPUs is the highest number of GPUs for each task with which a job could ever start; 1 where
-// it could not with any. What cannot start with some cannot with more.
+// mostGPUs is the most GPUs per task with which a job could ever start, and 1 where it could
+// not with any. What cannot start with some number cannot with a larger one.
 func mostGPUs(st *core.State, q jobspec.QuickJob, env jobspec.Env) int64 {
 	const most = 1 << 16
 	low, high := int64(1), int64(2)
@@ -196,8 +195,8 @@ func documentProblem(detail string, ps document.Problems) *rest.Problem {
 	return p
 }
 
-// quickOf turns the wire's quick job into the protocol's. A job without a name
-// gets one of its program and a few letters of the key, random ones without it.
+// quickOf converts a quick job. A job without a name gets one of its program and a few
+// letters of the key, or random letters without a key.
 func quickOf(q *rest.QuickJob, key string) jobspec.QuickJob {
 	out := jobspec.QuickJob{
 		Name: q.Name, VC: q.VC, Priority: q.Priority, SKU: q.SKU, Pinned: q.Pinned, Tasks: q.Tasks, GPUs: q.GPUs, CPUs: q.CPUs,
@@ -221,7 +220,7 @@ func quickOf(q *rest.QuickJob, key string) jobspec.QuickJob {
 	return out
 }
 
-// quickName is a name for a job, made of that of its program, or of its image.
+// quickName is a name for a job, made from that of its program or its image.
 func quickName(q *rest.QuickJob, key string) string {
 	base := "job"
 	if len(q.Command) > 0 {

@@ -4,10 +4,11 @@ import (
 	"github.com/combsched/comb/internal/core/access"
 )
 
-// need is what a route asks for: a verb, about the cluster or about the job that its path names.
+// need is the right that a route requires: a verb, about the cluster or about the job that
+// its path names.
 type need struct {
 	verb access.Verb
-	job  bool // asked once the job, or its VC, is known
+	job  bool // checked once the job, or its VC, is known
 	open bool // needs no token
 }
 
@@ -56,7 +57,7 @@ var needs = map[string]need{
 	"get-config-version-file": {verb: access.SeeFile},
 	"validate-config":         {verb: access.ChangeCluster},
 	"plan-config":             {verb: access.ChangeCluster},
-	"list-uploads":            {verb: access.ReadJob}, // those that submit jobs, and their tokens that read alone
+	"list-uploads":            {verb: access.ReadJob}, // for users that submit jobs, and their read-only tokens
 	"put-upload":              {verb: access.SubmitJob},
 	"list-images":             {verb: access.SeeImages},
 	"image-history":           {verb: access.SeeImages},

@@ -71,8 +71,8 @@ func (s *Server) registerInfo(api huma.API) {
 		}
 		return answer(info), nil
 	})
-	// The guard answers this route before it asks for a token; it is registered
-	// so that it is described and so that wrong methods are refused.
+	// The guard answers this route before it checks the token. It is registered here for its
+	// description, and so that wrong methods are refused.
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "get-health", Method: http.MethodGet, Path: "/health", Summary: "Whether the server lives",
 		Tags: []string{"server"}, Security: []map[string][]string{},
@@ -94,14 +94,14 @@ func (s *Server) registerInfo(api huma.API) {
 	})
 }
 
-// OpenAPI returns the API's description (OpenAPI 3.1, YAML). It needs no running
-// parts: the routes alone make it.
+// OpenAPI returns the API's description (OpenAPI 3.1, YAML). It needs only the routes, and
+// nothing that runs.
 func OpenAPI() ([]byte, error) {
 	_, api := build(Options{Version: rest.Version})
 	return api.OpenAPI().YAML()
 }
 
-// New makes the server of its parts.
+// New makes a server from its parts.
 func New(o Options) *Server {
 	s, _ := build(o)
 	return s

@@ -1,7 +1,7 @@
-// Package server answers the REST API: it turns requests into commands for the
-// engine's loop and reads from the replica and the store, authenticates, and
-// streams events and logs. It must not decide anything, must not change state
-// other than by commands, and must not know which executor runs the tasks.
+// Package server answers the REST API. It turns requests into commands for the engine's loop,
+// reads from the replica and the store, authenticates, and streams events and logs. It must
+// not decide anything, must not change state other than by commands, and must not know which
+// executor runs the tasks.
 package server
 
 import (
@@ -46,49 +46,50 @@ type Options struct {
 	Replica *engine.Replica
 	Store   Store
 	People  *people.Directory
-	// Provider lets an identity provider say who signs in; nil is passwords alone.
+	// Provider is the identity provider of sign-ins; nil is sign-in by password only.
 	Provider *oidc.Provider
 	Logs     Logs
-	Entry    Entry // nil: tasks let no one in
-	// Policies are those that a cluster file may name.
+	Entry    Entry // nil where users cannot enter tasks
+	// Policies are the policies that a cluster file may name.
 	Policies config.Policies
-	// CheckCluster, when set, refuses a cluster that this installation cannot
-	// carry, such as one larger than the machine.
+	// CheckCluster, when set, refuses a cluster that this installation cannot run, such as
+	// one larger than the machine.
 	CheckCluster func(*model.Config) error
-	// Configured, when set, is called when a cluster file is in force that a user applied.
+	// Configured, when set, is called when a cluster file of a user has come into force.
 	Configured func()
-	// SameFolder says why a task cannot run in the folder that a caller on this
-	// machine means; nil where tasks do not run on this machine.
+	// SameFolder says why a task cannot run in the folder that a caller on this machine
+	// means. It is nil where tasks do not run on this machine.
 	SameFolder func(rest.Folder) error
-	// Checkpoints says where a job's tasks save their work; nil where that is no folder of this
-	// machine.
+	// Checkpoints returns the folder in which a job's tasks save their work. It is nil where
+	// that is not on this machine.
 	Checkpoints func(model.JobID) string
-	TrustUsers  bool             // jobs of several users may run as processes
+	TrustUsers  bool             // jobs of several users may run as plain processes
 	Images      jobspec.ImageUse // what becomes of an image that a job names
 	ImageStore  executor.Images  // the images of the machine; nil is none
-	Uploads     *upload.Depot    // nil takes none
-	Runtime     string           // what runs tasks, in words
+	Uploads     *upload.Depot    // nil accepts none
+	Runtime     string           // description of what runs tasks
 	Version     string
 	Cluster     string // the data directory's id
-	// Hosts are the names, beside loopback, under which clients may call;
-	// AnyAddress also allows any literal IP address, for a public listener.
+	// Hosts are the names, beside loopback, under which clients may call. AnyAddress also
+	// allows any literal IP address, for a public listener.
 	Hosts      []string
 	AnyAddress bool
-	// Proxies say in X-Forwarded-For from where a request comes.
+	// Proxies are trusted to name a request's client in X-Forwarded-For.
 	Proxies Proxies
-	// Certified reports whether the server's certificate is for a host: clients may call it by
-	// that, too. nil is without TLS.
+	// Certified reports whether the server's certificate is valid for a host, by which
+	// clients may then call it. nil is without TLS.
 	Certified func(host string) bool
 	Now       func() model.Time
-	// SlowReader is how long a reader of events may take for one piece before its stream ends; 0 is
-	// 20 s.
+	// SlowReader is how long a reader of events may take for one piece before its stream
+	// ends; 0 is 20 s.
 	SlowReader time.Duration
 	Log        *slog.Logger
-	// Metrics answers Prometheus at /metrics, once the asker's right is known; nil: there are none.
+	// Metrics answers Prometheus at /metrics, once the asker's right is checked; nil is no
+	// metrics.
 	Metrics http.Handler
 	Tags    Tags
 	Ends    Ends
-	Meter   Meter // nil: nothing is measured
+	Meter   Meter // nil measures nothing
 }
 
 // Server is the REST API as one http.Handler.
@@ -104,21 +105,21 @@ type Server struct {
 	log      *slog.Logger
 	streams  limiter.Limiter // open streams of events, logs and builds
 	frames   encodedEvents
-	slow     time.Duration // that a piece of a stream may take
+	slow     time.Duration // how long a piece of a stream may take
 	making   chan struct{} // holds a token for each piece of a stream that is being made
 	large    budget
 	bodies   bodies
 	closing  chan struct{} // closed by Close: streams end
 	closed   sync.Once
-	telling  sync.Map // callers to whom the history of a job is being told
+	telling  sync.Map // callers for which the history of a job is being read
 	lanes    *readLimits
 	foreseen estimateCache
 	ahead    expiryAhead
-	spares   sync.Pool // of *core.Spare, the memory of these
+	spares   sync.Pool // of *core.Spare, the memory of state copies
 	warden   *authorizer.Authorizer
 	portal   *portal.Portal
 	lent     chan struct{} // wakes EndLoans
-	configMu sync.Mutex    // one change of the configuration at a time: If-Match is checked under it
+	configMu sync.Mutex    // held during a change of the configuration, since If-Match is checked under it
 }
 
 // apiConfig describes the API. The library's own routes for pages and schemas stay off: the
@@ -146,7 +147,7 @@ func apiConfig() huma.Config {
 	return c
 }
 
-// jsonFormat is the router's own, and refuses what its decoder would change.
+// jsonFormat is the router's own format, but refuses what its decoder would change.
 var jsonFormat = huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: func(src []byte, v any) error {
 	if at, detail := rest.CheckJSON(src); detail != "" {
 		return fmt.Errorf("at byte %d of the body: %s", at+1, detail)
@@ -154,8 +155,8 @@ var jsonFormat = huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal:
 	return json.Unmarshal(src, v)
 }}
 
-// schemaName names a type in the description; the core's types are told apart
-// from the API's own of the same name.
+// schemaName names a type in the description. Types of the core get a prefix where the API
+// has a type of the same name.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
@@ -164,7 +165,7 @@ func schemaName(t reflect.Type, hint string) string {
 	switch path.Base(t.PkgPath()) {
 	case "model", "sched":
 		if t == reflect.TypeFor[model.Limits]() || t == reflect.TypeFor[model.Storage]() {
-			return name // the API has none of its own
+			return name // the API has no type of this name
 		}
 		return "Core" + name
 	case "cell":
@@ -173,8 +174,8 @@ func schemaName(t reflect.Type, hint string) string {
 	return name
 }
 
-// Close ends all streams, so that the listener can be shut down. Requests that
-// are under way are still answered.
+// Close ends all streams, so that the listener can be shut down. Requests in progress are
+// still answered.
 func (s *Server) Close() {
 	s.closed.Do(func() {
 		close(s.closing)
@@ -182,7 +183,7 @@ func (s *Server) Close() {
 	})
 }
 
-// Streams is how many streams are open.
+// Streams is the number of open streams.
 func (s *Server) Streams() int { return s.streams.Taken() }
 
 // HTTP returns the server for a listener, with every timeout and limit set.
@@ -203,8 +204,8 @@ func (s *Server) HTTP() *http.Server {
 	return h
 }
 
-// Listen opens the listener. An address that other machines reach is refused unless public: there
-// is TLS, or the operator wants it without.
+// Listen opens the listener. An address that other machines can reach is refused unless
+// public is set: there is TLS, or the operator accepts its absence.
 func Listen(ctx context.Context, at string, public bool) (net.Listener, error) {
 	if err := rest.CheckAddress(ctx, at, public); err != nil {
 		return nil, err
@@ -220,9 +221,9 @@ func Listen(ctx context.Context, at string, public bool) (net.Listener, error) {
 	return listener{l}, nil
 }
 
-// listenWithin is how long an address may still be in use. A server that was killed at the instant
-// when it started a supervisor leaves its socket to that child until the child has become the
-// other program: the socket closes on exec, but not on fork, and no flag does that.
+// listenWithin is how long to retry while an address is in use. A server that was killed just
+// as it started a supervisor leaves its socket to that child until the child executes the
+// other program: the socket closes on exec, but not on fork, and no flag changes that.
 const listenWithin = time.Second
 
 func rootOf(err error) error {
@@ -233,8 +234,8 @@ func rootOf(err error) error {
 	return err
 }
 
-// AfterSeq is in the input of every read: what the client has written before
-// must be visible. The larger of header and query counts.
+// AfterSeq is in the input of every read: what the client has written before must be visible.
+// The larger of header and query counts.
 type AfterSeq struct {
 	Header uint64 `header:"Comb-After-Seq" doc:"Wait until this event is visible"`
 	Query  uint64 `query:"after_seq" doc:"The same as the header Comb-After-Seq"`
@@ -256,7 +257,7 @@ type body[T any] struct{ Body T }
 
 func answer[T any](v T) *body[T] { return &body[T]{Body: v} }
 
-// checkName refuses what cannot be a name before anything looks for it.
+// checkName refuses an invalid name before anything looks for it.
 func checkName(kind, name string) error {
 	if !rest.ValidName(name) {
 		return notFound("no such %s: a name has 1 to 255 letters, digits and ._~-", kind)
@@ -264,31 +265,31 @@ func checkName(kind, name string) error {
 	return nil
 }
 
-// sortedNames sorts and removes repeats.
+// sortedNames sorts names and removes duplicates.
 func sortedNames(names []rest.NamedJob) []rest.NamedJob {
 	slices.SortFunc(names, func(a, b rest.NamedJob) int { return int(a.ID - b.ID) })
 	return slices.CompactFunc(names, func(a, b rest.NamedJob) bool { return a.ID == b.ID })
 }
 
-// Logs is the part of an executor.Executor that the server needs.
+// Logs is the part of an executor.Executor that reads logs.
 type Logs interface {
 	OpenLog(ref executor.LogRef, from int64) (executor.Log, error)
 }
 
-// Entry is the part of an executor.Executor that lets users in to their tasks.
+// Entry is the part of an executor.Executor that lets users into their tasks.
 type Entry interface {
 	Exec(ctx context.Context, ref executor.TaskRef, c executor.Command) (*executor.Session, error)
 	Dial(ctx context.Context, ref executor.TaskRef, port uint16) (net.Conn, error)
 }
 
-// budget counts the bytes of large pieces. Who must wait for room gets it in order.
+// budget counts the bytes of large pieces. Streams that must wait for room get it in order.
 type budget struct {
 	mu    sync.Mutex
 	used  int
 	queue []*turn
 }
 
-// turn is a place in the queue; n bytes are its own when ready is closed.
+// turn is a place in the queue. n bytes are its own when ready is closed.
 type turn struct {
 	n     int
 	ready chan struct{}

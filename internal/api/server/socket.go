@@ -10,15 +10,15 @@ import (
 	"github.com/combsched/comb/internal/api/rest"
 )
 
-// localKey marks the context of a request that came over the socket of ListenLocal
-// from the server's own user: the kernel says who it is.
+// localKey marks the context of a request that came over the socket of ListenLocal from the
+// server's own user, as the kernel tells.
 type localKey struct{}
 
-// isLocal reports whether the server's own user asks, on this machine.
+// isLocal reports whether the request comes from the server's own user, on this machine.
 func isLocal(ctx context.Context) bool { return ctx.Value(localKey{}) != nil }
 
-// ListenLocal opens the server's socket in a directory that only its user can
-// enter. The directory's lock must be held: what lies there is a dead server's.
+// ListenLocal opens the server's socket in a directory that only its user can enter. The
+// directory's lock must be held: an existing socket is then that of a dead server.
 func ListenLocal(ctx context.Context, dir string) (net.Listener, error) {
 	path := filepath.Join(dir, rest.SocketName)
 	if err := os.RemoveAll(path); err != nil {
@@ -33,7 +33,7 @@ func ListenLocal(ctx context.Context, dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", path, rootOf(err))
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // its name is a short one, which is gone by then
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // its name is the short one, which is gone by then
 	return &socket{listener{l}, path}, os.Chmod(path, 0o600)
 }
 
@@ -49,7 +49,7 @@ func (s *socket) Close() error {
 	return s.listener.Close()
 }
 
-// markLocal marks what comes over a socket from this process's own user.
+// markLocal marks requests over a socket from this process's own user.
 func markLocal(ctx context.Context, c net.Conn) context.Context {
 	if uid, err := rest.PeerUser(c); err == nil && uid == os.Geteuid() {
 		return context.WithValue(ctx, localKey{}, true)
@@ -57,8 +57,8 @@ func markLocal(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// checkCaller judges a submission that is to run where its caller is. Only the
-// server's own user may ask, and both must mean the same folder by its name.
+// checkCaller checks a submission that is to run where its caller is. Only the server's own
+// user may ask for that, and both must mean the same folder by its name.
 func (s *Server) checkCaller(ctx context.Context, c *rest.Caller) error {
 	switch {
 	case c == nil:

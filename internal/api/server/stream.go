@@ -25,19 +25,19 @@ import (
 	"github.com/combsched/comb/internal/executor"
 )
 
-// What one stream may hold in memory. A reader that is stuck holds its piece and no events;
-// those of one user hold some 48 MiB at most, and maxLarge.
+// Bounds on the memory of one stream. A stuck reader holds its piece and no events. Those of
+// one user hold some 48 MiB at most, and maxLarge.
 const (
 	pieceSize   = 16 << 10               // bytes of frames that are written at once, unless one event has more
 	pieceEvents = 64                     // events of a piece
-	largePiece  = 64 << 10               // beyond it a piece counts against maxLarge
-	maxLarge    = 16 << 20               // bytes of all large pieces; one that is larger goes alone
+	largePiece  = 64 << 10               // a larger piece counts against maxLarge
+	maxLarge    = 16 << 20               // bytes of all large pieces; a piece above that waits until it is the only one
 	makers      = 2                      // pieces that are being made at a time
-	pacing      = 100 * time.Microsecond // for each open stream: how long one waits before it reads what is new
-	slowestPace = 100 * time.Millisecond // at most
-	socketSpace = 32 << 10               // bytes that the kernel keeps for a stream
-	lastSpace   = 1 << 20                // and for a stream that ends, so that what it says last has room
-	slowReader  = 20 * time.Second       // how long a piece may take, and then lastWrite for the rest
+	pacing      = 100 * time.Microsecond // wait before reading new events, for each open stream
+	slowestPace = 100 * time.Millisecond // bound of that wait
+	socketSpace = 32 << 10               // kernel buffer of a stream, in bytes
+	lastSpace   = 1 << 20                // kernel buffer of a stream that ends, so that its last frames fit
+	slowReader  = 20 * time.Second       // for the reader to take a piece, and then lastWrite for the rest
 	lastWrite   = 10 * time.Second
 )
 
@@ -52,7 +52,7 @@ func (s *Server) eventStream(ctx context.Context, e *eventWriter) (*huma.StreamR
 		e.server, e.w, e.rc = s, w, http.NewResponseController(w)
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("X-Accel-Buffering", "no")
-		w.Header().Set("Connection", "close") // and what the kernel holds for it goes
+		w.Header().Set("Connection", "close") // so that the kernel frees its buffer
 		_ = e.rc.SetReadDeadline(time.Time{})
 		e.conn = connOf(r.Context())
 		e.conn.space(socketSpace)
@@ -62,27 +62,27 @@ func (s *Server) eventStream(ctx context.Context, e *eventWriter) (*huma.StreamR
 	}}, nil
 }
 
-// eventWriter is one stream of events with its place. Events are read a piece at a time,
-// from the replica's memory or from disk, made into frames and forgotten before the piece is
-// written.
+// eventWriter is one stream of events with its place. Events are read a piece at a time, from
+// the replica's memory or from disk. They are encoded as frames and dropped before the piece
+// is written.
 type eventWriter struct {
 	server *Server
 	w      http.ResponseWriter
 	rc     *http.ResponseController
 	conn   *conn
 	after  uint64
-	job    model.JobID            // 0: all
-	sees   func(model.JobID) bool // which jobs' events of all its reader may read
-	past   bool                   // it was over before the stream began
-	ended  bool                   // its last event is in the piece
+	job    model.JobID            // 0 is all
+	sees   func(model.JobID) bool // of which jobs the reader may read events, in a stream of all
+	past   bool                   // the job had ended before the stream began
+	ended  bool                   // the job's last event is in the piece
 	piece  []byte
 }
 
 // errSlow ends the stream of a reader that did not take a piece in time.
 var errSlow = errors.New("the reader is too slow")
 
-// run writes what has happened since its place, then what happens, until the
-// client or the server goes or the token is no longer valid.
+// run writes events from its place on, until the client or the server goes or the token is no
+// longer valid.
 func (e *eventWriter) run(ctx context.Context) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
@@ -125,8 +125,8 @@ func (e *eventWriter) run(ctx context.Context) error {
 	return err
 }
 
-// pace waits so that many streams read several events at once, and leave the state to those that
-// ask. It returns false when its client has gone.
+// pace waits, so that many streams read several events at once and leave the state to other
+// readers. It returns false when its client has gone.
 func (e *eventWriter) pace(ctx context.Context) bool {
 	t := time.NewTimer(min(slowestPace, time.Duration(e.server.streams.Taken())*pacing))
 	defer t.Stop()
@@ -139,10 +139,10 @@ func (e *eventWriter) pace(ctx context.Context) bool {
 	return true
 }
 
-// passed is a channel that never makes anybody wait.
+// passed is a closed channel, on which nothing waits.
 var passed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// step writes one piece, if there is something to write, and returns what to wait for then.
+// step writes one piece, if there is something to write, and returns what to wait for next.
 func (e *eventWriter) step(ctx context.Context) (engine.Tail, error) {
 	next, held, err := e.make(ctx)
 	defer e.server.large.free(held)
@@ -166,7 +166,7 @@ func (e *eventWriter) make(ctx context.Context) (next engine.Tail, held int, err
 		place := e.after
 		next, err = e.fill(ctx)
 		turn := e.server.large.take(len(e.piece), &held)
-		if turn != nil { // others hold too much: it is made again when it may
+		if turn != nil { // other streams hold too much: the piece is made again at its turn
 			e.after, e.ended, e.piece = place, false, nil
 		}
 		<-e.server.making
@@ -183,7 +183,7 @@ func (e *eventWriter) make(ctx context.Context) (next engine.Tail, held int, err
 	}
 }
 
-// fill puts frames of the next events into the piece. No event that it reads outlives it.
+// fill puts frames of the next events into the piece. It keeps no event.
 func (e *eventWriter) fill(ctx context.Context) (engine.Tail, error) {
 	e.piece = e.piece[:0]
 	if e.past {
@@ -251,7 +251,7 @@ func (e *eventWriter) add(records []model.Record) error {
 	return nil
 }
 
-// alive shows that the stream lives and that its token still does.
+// alive sends a sign of life, after it checked the token.
 func (e *eventWriter) alive(ctx context.Context) error {
 	if p := e.server.warden.Still(ctx); p != nil {
 		return p
@@ -259,8 +259,8 @@ func (e *eventWriter) alive(ctx context.Context) error {
 	return e.frame(": alive\n\n")
 }
 
-// resync tells a client whose place does not exist, such as after a restore of
-// the server's data, where to go on; the client reconnects there.
+// resync tells a client whose place does not exist, such as after a restore of the server's
+// data, where to continue. The client reconnects there.
 func (e *eventWriter) resync(ctx context.Context) error {
 	var seq uint64
 	if err := e.server.read(ctx, 0, func(st *core.State) { seq = st.Seq() }); err != nil {
@@ -269,14 +269,14 @@ func (e *eventWriter) resync(ctx context.Context) error {
 	return e.say(rest.StreamResync, seq, rest.Resync{Seq: seq})
 }
 
-// drop tells a reader that took too long, when it reads on, what it has missed.
+// drop tells a slow reader where the stream ended, for when it reads on.
 func (e *eventWriter) drop() error {
 	return e.say(rest.StreamDropped, e.after, rest.Dropped{Seq: e.after, Detail: fmt.Sprintf(
 		"this stream was not read for %v and has ended here; reconnect with the header Last-Event-ID: %d to go on without a gap",
 		e.server.slow, e.after)})
 }
 
-// say writes a frame that is no event.
+// say writes a frame that is not an event.
 func (e *eventWriter) say(name string, seq uint64, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -288,9 +288,9 @@ func (e *eventWriter) say(name string, seq uint64, v any) error {
 // frame writes and flushes one frame.
 func (e *eventWriter) frame(text string) error { return e.write([]byte(text)) }
 
-// write writes and flushes a piece. When its reader does not take it in time the kernel is
-// given more room for it: so the piece becomes whole, and what is said last has a place
-// behind it (errSlow). A reader for which that does not do is cut off.
+// write writes and flushes a piece. When its reader does not take it in time the kernel's
+// buffer is enlarged, so that the piece is completed and the last frame fits after it
+// (errSlow). If that does not help the reader is cut off.
 func (e *eventWriter) write(piece []byte) error {
 	var late atomic.Bool
 	t := time.AfterFunc(e.server.slow, func() {
@@ -311,8 +311,8 @@ func (e *eventWriter) write(piece []byte) error {
 	return nil
 }
 
-// take takes n bytes, if they count at all, beyond those that are held already; when others
-// hold too much it takes none and returns what to wait for.
+// take takes n bytes, if the piece is large, including those that are held already. When
+// other streams hold too much it takes none and returns the turn to wait for.
 func (b *budget) take(n int, held *int) *turn {
 	if n <= largePiece {
 		return nil
@@ -329,7 +329,7 @@ func (b *budget) take(n int, held *int) *turn {
 	return nil
 }
 
-// free gives n bytes back, to those who wait first.
+// free gives n bytes back. They go to the waiting streams in order.
 func (b *budget) free(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -342,7 +342,7 @@ func (b *budget) free(n int) {
 	}
 }
 
-// leave gives a turn up.
+// leave gives up a turn.
 func (b *budget) leave(t *turn) {
 	b.mu.Lock()
 	at := slices.Index(b.queue, t)
@@ -350,12 +350,12 @@ func (b *budget) leave(t *turn) {
 		b.queue = slices.Delete(b.queue, at, at+1)
 	}
 	b.mu.Unlock()
-	if at < 0 { // it came meanwhile
+	if at < 0 { // the turn came meanwhile
 		b.free(t.n)
 	}
 }
 
-// registerBundle has the logs of all tasks of a job as one archive.
+// registerBundle registers the route with the logs of all tasks of a job as one archive.
 func registerBundle(s *Server, api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "get-job-logs", Method: http.MethodGet, Path: "/jobs/{ref}/logs", Tags: []string{"jobs"},
@@ -394,18 +394,18 @@ func registerBundle(s *Server, api huma.API) {
 			w.Header().Set("Content-Type", "application/zip")
 			w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s-%d-logs.zip"`, j.Name, j.ID))
 			rc := http.NewResponseController(w)
-			_ = rc.SetReadDeadline(time.Time{}) // that of the request would end the answer
+			_ = rc.SetReadDeadline(time.Time{}) // the request's deadline would end the answer
 			pack := func(w io.Writer) error { return writeBundle(w, time.Now(), s.logsOf(r.Context(), &j, rc)) }
 			err := packInTurn(r.Context(), &s.lanes.Think, authorizer.Subject(ctx), &pushed{w, rc}, pack)
 			if err != nil {
 				s.log.Debug("logs could not be sent", "job", j.ID, "err", err)
-				panic(http.ErrAbortHandler) // else what was sent would look whole
+				panic(http.ErrAbortHandler) // else the partial archive would look complete
 			}
 		}}, nil
 	})
 }
 
-// pushed gives each write its time.
+// pushed sets a new deadline for each write.
 type pushed struct {
 	w  io.Writer
 	rc *http.ResponseController
@@ -417,7 +417,7 @@ func (p *pushed) Write(b []byte) (int, error) {
 	return p.w.Write(b)
 }
 
-// logsOf goes through the logs of a job's tasks, for as long as their reader may.
+// logsOf yields the logs of a job's tasks, for as long as the reader may read them.
 func (s *Server) logsOf(ctx context.Context, j *rest.Job, rc *http.ResponseController) iter.Seq[bundledLog] {
 	checked := time.Now()
 	still := func() error {
@@ -441,7 +441,7 @@ func (s *Server) logsOf(ctx context.Context, j *rest.Job, rc *http.ResponseContr
 	}
 }
 
-// file is the log of a task as one of an archive.
+// file is the log of a task for an archive.
 func (l *logWriter) file(task string, still func() error) bundledLog {
 	return bundledLog{Name: task + "." + l.ref.Stream + ".log",
 		Copy: func(w io.Writer) error {
@@ -459,7 +459,7 @@ func (l *logWriter) file(task string, still func() error) bundledLog {
 		}}
 }
 
-// whole sends the log up to where it ends now.
+// whole sends the log up to its present end.
 func (l *logWriter) whole() error {
 	log, err := l.open(0)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// What is written to the audit log of commands: all that administrators do to nodes and to the
-// configuration, and what users do to jobs of others. Such a line is durable with the events of its
-// command, or neither is.
+// Lines of the audit log about commands: all that administrators do to nodes and to the
+// configuration, and what users do to jobs of others. Such a line is durable with the events
+// of its command, or neither is.
 
 // done is a line about what a request does.
 func done(ctx context.Context, verb, object, detail string) people.AuditLine {
@@ -23,8 +23,8 @@ func done(ctx context.Context, verb, object, detail string) people.AuditLine {
 		Outcome: people.Done, Detail: detail}
 }
 
-// lineOfJob is the line about a command that hits a job as it was, with the time limit that it had;
-// nil where the job is the asker's own.
+// lineOfJob is the line about a command on a job; j and limit are the job and its time limit
+// before it. It is nil where the job is the asker's own.
 func lineOfJob(ctx context.Context, d *people.Directory, c model.Command, j *rest.Job,
 	limit model.Duration) *engine.Audit {
 	if j.User == authorizer.Subject(ctx) {
@@ -50,12 +50,12 @@ func lineOfJob(ctx context.Context, d *people.Directory, c model.Command, j *res
 	return d.Line(ctx, done(ctx, verb, jobObject(j), detail))
 }
 
-// jobObject is a job in the audit log, as all users would call it.
+// jobObject is a job in the audit log, under the name that all users can use.
 func jobObject(j *rest.Job) string {
 	return fmt.Sprintf("job %s~%s (%d) in VC %s", j.User, j.Name, j.ID, j.VC)
 }
 
-// changes says what an update changes, and from what.
+// changes describes what an update changes, with the old values.
 func changes(c *model.Update, j *rest.Job, limit model.Duration) string {
 	var parts []string
 	if c.Priority != nil {
@@ -74,8 +74,8 @@ func limitText(limit model.Duration) string {
 	return document.FormatDuration(int64(limit))
 }
 
-// lineOfNode is the line about a command that hits a node, and ends a drain, "" for none. There is
-// none of one that changes nothing.
+// lineOfNode is the line about a command on a node. over is the drain that it ends, "" for
+// none. A command that changes nothing has no line.
 func lineOfNode(ctx context.Context, d *people.Directory, c model.Command, name, over string) *engine.Audit {
 	verb, detail := "uncordon node", over
 	switch c := c.(type) {
@@ -101,7 +101,7 @@ func lineOfNode(ctx context.Context, d *people.Directory, c model.Command, name,
 	return line
 }
 
-// drainOver says which drain of a node a command about it ends; "" is none.
+// drainOver describes the drain of a node that a command ends; "" is none.
 func drainOver(c model.Command, n *model.NodeStatus) string {
 	if _, ok := c.(model.Cordon); !ok || n.Drain == 0 {
 		return ""
@@ -113,7 +113,7 @@ func drainOver(c model.Command, n *model.NodeStatus) string {
 	return text + " is over"
 }
 
-// clusterFile is what changes of the configuration are about.
+// clusterFile is the object of changes of the configuration.
 const clusterFile = "the cluster file"
 
 // lineOfConfig is the line about a change of the configuration.
@@ -129,12 +129,13 @@ func lineOfConfig(ctx context.Context, d *people.Directory, restores int64, reas
 		what = "the first one"
 	}
 	line := d.Line(ctx, done(ctx, verb, clusterFile, sentence(what, o.Reason(reason))))
-	// The file that is in force, with no end before or after it, changes nothing.
+	// The file in force, with no end before or after it, changes nothing.
 	line.Changes = line.Changes || o.Same && o.Was.Version == 0 && o.Is.Version == 0
 	return line
 }
 
-// lineOfEnd is the line about the end of a configuration, at which the server goes back by itself.
+// lineOfEnd is the line about the end of a configuration, at which the server goes back by
+// itself.
 func lineOfEnd(back int64, why string) *engine.Audit {
 	return &engine.Audit{Subject: "system", Verb: "roll back configuration", Object: clusterFile,
 		Outcome: people.Done, Detail: fmt.Sprintf("to version %d: %s", back, why)}
@@ -154,7 +155,7 @@ func lineOfVisit(ctx context.Context, j *rest.Job, task, command string) people.
 	return done(ctx, "run a command in job", jobObject(j), "task "+task+": "+command)
 }
 
-// sentence is a fact with the reason that its user gave, if any.
+// sentence is a fact with the reason of its user, if there is one.
 func sentence(fact, reason string) string {
 	if reason == "" {
 		return fact

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	grace         = 10 * time.Second       // for a body to begin, and for a pause of it; behind that it comes with
+	grace         = 10 * time.Second       // for a body to begin, and for pauses; after that it must keep rate
 	rate          = 64 << 10               // bytes a second at least
-	uploadLinger  = 60 * time.Second       // for the answer, once it has come
-	linger        = 500 * time.Millisecond // for what is still on its way and not wanted
-	tryUploadNext = 2                      // seconds until a busy server is asked again
+	uploadLinger  = 60 * time.Second       // for the answer, once the body has come
+	linger        = 500 * time.Millisecond // for what is still being sent and not wanted
+	tryUploadNext = 2                      // seconds after which a client should ask a busy server again
 )
 
-// Handler receives uploads into a depot.
+// uploadReceiver receives uploads into a depot.
 type uploadReceiver struct{ Depot *upload.Depot }
 
-// List are the uploads of a subject.
+// List returns the uploads of a subject.
 func (h uploadReceiver) List(subject model.Subject) (rest.UploadList, error) {
 	limits, quota := h.Depot.Limits()
 	out := rest.UploadList{Uploads: []rest.Upload{}, LimitBytes: limits.Bytes, LimitFiles: limits.Files, QuotaBytes: quota}
@@ -35,7 +35,7 @@ func (h uploadReceiver) List(subject model.Subject) (rest.UploadList, error) {
 	return out, err
 }
 
-// Put receives one. Its error is a *rest.Problem, or the server's own.
+// Put receives one upload. Its error is a *rest.Problem, or the server's own.
 func (h uploadReceiver) Put(w http.ResponseWriter, r *http.Request, subject model.Subject, digest string) (rest.Upload, error) {
 	body := &paced{from: r.Body, rc: http.NewResponseController(w), now: time.Now}
 	limits, _ := h.Depot.Limits()
@@ -56,8 +56,8 @@ func (h uploadReceiver) Put(w http.ResponseWriter, r *http.Request, subject mode
 	return rest.Upload{Digest: digest, Size: size}, body.problem(err)
 }
 
-// paced is a body that must come at a pace. What counts is how long it was waited for: between two
-// reads the server is busy with its own disk.
+// paced is a body that must come at a minimum pace. Only the time of waiting for it counts,
+// since between two reads the server is busy with its own disk.
 type paced struct {
 	from   io.Reader
 	rc     *http.ResponseController
@@ -80,10 +80,10 @@ func (p *paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// leave ends the wait for what is still on its way.
+// leave ends the wait for what is still being sent.
 func (p *paced) leave() { _ = p.rc.SetReadDeadline(time.Now().Add(linger)) }
 
-// problem is an error of a depot as an answer.
+// problem turns an error of a depot into an answer.
 func (p *paced) problem(err error) error {
 	var slow net.Error
 	switch {

@@ -10,7 +10,7 @@ import (
 
 func eventListType() reflect.Type { return reflect.TypeFor[rest.EventList]() }
 
-// wireEvent is a record as clients see it: the journal's own encoding.
+// wireEvent is a record in the API: it has the encoding of the journal.
 func wireEvent(r model.Record) (rest.Event, error) {
 	kind, version, data, err := model.EncodeEvent(r.Event)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// follower counts what the stream of events tells, from the start of the server on.
+// follower counts events of the stream, from the start of the server on.
 type follower struct {
 	events    *prometheus.CounterVec
 	ended     *prometheus.CounterVec
@@ -89,7 +89,7 @@ func (f *follower) run(ctx context.Context, r *engine.Replica) {
 		case <-ctx.Done():
 			return
 		}
-		select { // several at once
+		select { // several events at once
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
 		}
@@ -120,7 +120,7 @@ func (f *follower) count(r *model.Record) {
 	}
 }
 
-// known forgets virtual clusters that are gone, so that renames make no endless list.
+// known drops virtual clusters that are gone, so that renames do not add names for ever.
 func (f *follower) known(c *model.Config) {
 	names := map[string]bool{}
 	for i := range c.Cluster.VCs {

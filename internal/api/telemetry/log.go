@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// LogFlags are those of a server that say what it logs.
+// LogFlags are the flags about a server's log.
 type LogFlags struct{ level, format string }
 
 // Add adds the flags to those of a command.
@@ -18,7 +18,7 @@ func (l *LogFlags) Add(to *pflag.FlagSet) {
 	to.StringVar(&l.format, "log-format", "text", "how: text, or json with a value in each line")
 }
 
-// Logger logs as the flags say.
+// Logger returns a logger as the flags say.
 func (l *LogFlags) Logger(to io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	var wrong []error

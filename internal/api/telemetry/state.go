@@ -11,7 +11,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// state tells Prometheus what the cluster is like when it asks.
+// state collects metrics of the cluster when Prometheus asks.
 type state struct{ o Options }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -42,10 +42,10 @@ var (
 
 var taskLabels = []string{"username", "job_name", "virtual_cluster", "role_name", "task_index"}
 
-// mostJobs bounds of how many jobs tasks are told one by one: beyond, none is.
+// mostJobs bounds the jobs whose tasks have metrics. With more jobs no task has any.
 const mostJobs = 5000
 
-// Describe implements prometheus.Collector: what is told follows from the cluster.
+// Describe implements prometheus.Collector. The metrics depend on the cluster.
 func (s *state) Describe(ch chan<- *prometheus.Desc) { ch <- info }
 
 // Collect implements prometheus.Collector.
@@ -98,7 +98,7 @@ func (s *state) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// gauge gives one value.
+// gauge emits one value.
 type gauge = func(*prometheus.Desc, float64, ...string)
 
 func tellVCs(vcs []model.VCStatus, gauge gauge) {
@@ -133,7 +133,7 @@ func tellNodes(nodes []model.NodeStatus, gauge gauge) {
 	}
 }
 
-// tasks tells what is seen of the GPUs of a job's tasks.
+// tasks emits the utilization of the GPUs of a job's tasks.
 func tasks(j *model.JobStatus, gauge gauge) {
 	for k := range j.Tasks {
 		t := &j.Tasks[k]

@@ -1,7 +1,7 @@
-// Package telemetry measures a server for Prometheus: what the cluster does, and what the server
-// itself takes for it. It reads the present state and the stream of events, and must not change
-// either. No metric has a label of a job, a user or anything else without a bound, but for those of
-// OpenPAI's exporter, which stand for tasks that run.
+// Package telemetry measures a server for Prometheus: what the cluster does, and what the
+// server itself needs for it. It reads the present state and the stream of events, and must
+// not change either. No metric has a label of a job, a user or anything else without a bound,
+// except those of OpenPAI's exporter, which are about running tasks.
 package telemetry
 
 import (
@@ -19,20 +19,20 @@ import (
 	"github.com/combsched/comb/internal/engine/upkeep"
 )
 
-// Options say what is measured.
+// Options are what is measured.
 type Options struct {
 	Replica *engine.Replica
 	Version string
-	// Streams are the open streams, Removed and Failed what retention did; nil is not told.
+	// Streams is the number of open streams, Kept what retention did; nil is not measured.
 	Streams func() int
 	Kept    func() upkeep.Stats
-	// Certificate is when the server's certificate ends; nil or zero is without TLS.
+	// Certificate is the end of the server's certificate; nil or zero is without TLS.
 	Certificate func() time.Time
-	// Room is nil while there is room for what is durable.
+	// Room returns nil while there is room for durable data.
 	Room func() error
 }
 
-// Metrics are those of one server.
+// Metrics are the metrics of one server.
 type Metrics struct {
 	registry *prometheus.Registry
 	round    prometheus.Histogram
@@ -69,7 +69,7 @@ func New() *Metrics {
 	return m
 }
 
-// Observe adds what the state says when it is asked, and counts events until ctx is done.
+// Observe adds the metrics of the state, and counts events until ctx is done.
 func (m *Metrics) Observe(ctx context.Context, o Options) {
 	m.registry.MustRegister(&state{o: o})
 	go m.follow.run(ctx, o.Replica)
@@ -80,7 +80,7 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
 }
 
-// Timed gives inputs on, and measures the time from there to the journal.
+// Timed passes inputs on, and measures the time from there to the journal.
 type Timed struct {
 	engine.Inputs
 	metrics *Metrics
@@ -97,14 +97,14 @@ func (t *Timed) Next(ctx context.Context, wake model.Time) (model.Time, []engine
 	return now, in, err
 }
 
-// NotBefore passes on what a Live wants to know.
+// NotBefore passes on a call to an engine.Live.
 func (t *Timed) NotBefore(at model.Time) {
 	if in, ok := t.Inputs.(interface{ NotBefore(model.Time) }); ok {
 		in.NotBefore(at)
 	}
 }
 
-// Append measures a round that is about to be written by write.
+// Append measures a round, which write is about to write.
 func (t *Timed) Append(write func() error) error {
 	began := time.Now()
 	if !t.given.IsZero() {
@@ -121,7 +121,8 @@ func (t *Timed) Append(write func() error) error {
 
 type routeKey struct{}
 
-// Route names the route of a request, whose number is bounded, such as the pattern that it matched.
+// Route sets the name of a request's route. There must be few names, such as the patterns of
+// routes.
 func Route(r *http.Request, name string) {
 	if to, ok := r.Context().Value(routeKey{}).(*string); ok {
 		*to = name
@@ -163,10 +164,10 @@ func (w *watched) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Unwrap serves http.ResponseController, and WebSockets.
+// Unwrap is for http.ResponseController, and WebSockets.
 func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// FlushError implements what http.ResponseController looks for.
+// FlushError is called by http.ResponseController.
 func (w *watched) FlushError() error {
 	w.flushed = true
 	return http.NewResponseController(w.ResponseWriter).Flush()

@@ -17,7 +17,7 @@ const maxSecret = 1024
 
 var errNoTerminal = errors.New("standard input is no terminal, at which to ask")
 
-// readSecret reads what standard input has, without the line break at its end.
+// readSecret reads standard input, without the line break at its end.
 func (k *peopleCommands) readSecret(most int) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(k.In, int64(most)+3))
 	if err != nil {
@@ -46,7 +46,7 @@ func (k *peopleCommands) password(c *cobra.Command, stdin bool, what string) (st
 	return text, checkSecret(text)
 }
 
-// twice asks for a new password until it was typed twice alike.
+// twice asks for a new password until it was typed the same way twice.
 func (k *peopleCommands) twice(c *cobra.Command, what string) (string, error) {
 	for {
 		one, err := k.password(c, false, what)
@@ -61,7 +61,7 @@ func (k *peopleCommands) twice(c *cobra.Command, what string) (string, error) {
 	}
 }
 
-// ask asks for a line; what is not answered is the default.
+// ask asks for a line; an empty answer is the default.
 func (k *peopleCommands) ask(ctx context.Context, what, def string) (string, error) {
 	prompt := what + ": "
 	if def != "" {
@@ -77,7 +77,7 @@ func (k *peopleCommands) ask(ctx context.Context, what, def string) (string, err
 	return text, err
 }
 
-// line asks on the terminal. What is typed is not shown where it is secret.
+// line asks on the terminal. A secret is not echoed.
 func (k *peopleCommands) line(ctx context.Context, prompt string, secret bool) (string, error) {
 	in, ok := k.In.(*os.File)
 	if !ok {
@@ -92,7 +92,7 @@ func (k *peopleCommands) line(ctx context.Context, prompt string, secret bool) (
 		quiet := *was
 		quiet.Lflag &^= unix.ECHO
 		quiet.Lflag |= unix.ECHONL | unix.ICANON | unix.ISIG
-		if err := unix.IoctlSetTermios(fd, unix.TCSETSF, &quiet); err != nil { // forgets what was typed before
+		if err := unix.IoctlSetTermios(fd, unix.TCSETSF, &quiet); err != nil { // drops what was typed before
 			return "", fmt.Errorf("cannot hide what is typed: %w", err)
 		}
 		defer func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, was) }()
@@ -103,7 +103,7 @@ func (k *peopleCommands) line(ctx context.Context, prompt string, secret bool) (
 		err  error
 	}
 	got := make(chan typed, 1)
-	go func() { // a read of a terminal cannot be called off; the process ends with the command
+	go func() { // a read from a terminal cannot be cancelled; it ends with the process
 		text, err := readLine(in)
 		got <- typed{text, err}
 	}()
@@ -116,7 +116,8 @@ func (k *peopleCommands) line(ctx context.Context, prompt string, secret bool) (
 	}
 }
 
-// readLine reads up to the end of a line, a byte at a time: what follows is for the next question.
+// readLine reads up to the end of a line, a byte at a time, since what follows answers the
+// next question.
 func readLine(in io.Reader) (string, error) {
 	var text []byte
 	for b := make([]byte, 1); ; {

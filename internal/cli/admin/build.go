@@ -64,7 +64,7 @@ func (k *imageCommands) runBuild(c *cobra.Command, dir string, b *rest.ImageBuil
 	return k.Show(rest.BuildLine{ID: id}, func(t *cli.Table) { t.Line("built %s: %s", b.Name, id) })
 }
 
-// lineOf is a line of a build for people.
+// lineOf writes a line of a build for people.
 func lineOf(l *rest.BuildLine) string {
 	switch {
 	case l.Step == 0:

@@ -59,13 +59,13 @@ used: your ssh must get in by a key, and know the keys of the machines. --write 
 	return c
 }
 
-// drawHosts draws what machines said: it is a stranger's.
+// drawHosts prints what hosts reported, which is not trusted.
 func (k *clusterCommands) drawHosts(t *cli.Table, list []discover.HostVerdict) {
 	t.Head("NAME", "IP", "IS", "SYSTEM", "CPUS", "MEMORY", "FREE", "GPUS", "DRIVER", "RUNTIME", "CLOCK", "STATE")
 	for i := range list {
 		v := &list[i]
 		is := strings.TrimPrefix(map[bool]string{true: ",master"}[v.Master]+map[bool]string{true: ",worker"}[v.Worker], ",")
-		if v.OS == "" && v.CPUs == 0 { // it said nothing
+		if v.OS == "" && v.CPUs == 0 { // it reported nothing
 			t.Row(v.Name, v.IP, is, "", "", "", "", "", "", "", "", "not reached")
 			continue
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/combsched/comb/internal/cli"
 )
 
-// Commands are all commands with which a cluster is run, of the first level.
+// Commands are all commands for administrators, of the first level.
 func Commands(of *cli.App) []*cobra.Command {
 	a := &commands{of}
 	list := []*cobra.Command{a.vcCommand(), a.nodeCommand(), a.cellCommand(), a.storageCommand(), backupCommand(a),
@@ -22,8 +22,8 @@ func Commands(of *cli.App) []*cobra.Command {
 	return list
 }
 
-// checked has the numbers of arguments that a command and its verbs take told in this program's
-// words.
+// checked makes errors about the numbers of arguments of a command and its verbs use this
+// program's words.
 func checked(c *cobra.Command) *cobra.Command {
 	for _, v := range append(c.Commands(), c) {
 		if v.Args != nil && !v.HasSubCommands() {

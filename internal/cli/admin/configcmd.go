@@ -13,11 +13,11 @@ import (
 	"github.com/combsched/comb/internal/spec/config"
 )
 
-// configCommands are those of the configuration.
+// configCommands are the commands of the configuration.
 type configCommands struct{ *cli.App }
 
-// FileFormat is the output format of config show that gives the cluster file itself, in the
-// annotation of that name.
+// FileFormat is the output format of config show for the cluster file itself, as named in the
+// annotation MoreFormats.
 const FileFormat = "file"
 
 // all are the commands.
@@ -125,7 +125,7 @@ func (k *configCommands) refusedFile(name string, err error) error {
 	return cli.InFile(name, err)
 }
 
-// validateAlone checks a cluster file when there is no server to hold it against.
+// validateAlone checks a cluster file without a server.
 func (k *configCommands) validateAlone(name string, src []byte, why string) error {
 	c, warnings, problems := config.Parse(name, src, config.Policies{Names: policy.Names(), New: policy.New,
 		Named: true})

@@ -20,10 +20,10 @@ import (
 // maxCSV bounds a file of users, in bytes.
 const maxCSV = 1 << 20
 
-// csvColumns are what a file of users may have.
+// csvColumns are the columns that a file of users may have.
 var csvColumns = []string{"name", "display", "email", "groups", "admin", "uid", "gid"}
 
-// createMany makes the users of a file, all or none.
+// createMany creates the users of a file, all or none.
 func (k *peopleCommands) createMany(c *cobra.Command, file string) error {
 	src, err := k.ReadFile(file, maxCSV)
 	if err != nil {
@@ -57,22 +57,22 @@ func (k *peopleCommands) createMany(c *cobra.Command, file string) error {
 	return k.showMade(out.Users, passwords)
 }
 
-// known are the names that a server has already.
+// known are the names that exist on the server.
 type known struct{ users, groups []string }
 
-// csvReader reads a file of users, and notes all that is wrong with it.
+// csvReader reads a file of users, and collects all mistakes.
 type csvReader struct {
 	file     string
 	rows     *csv.Reader
 	columns  []string
 	known    known
-	lines    map[string]int // where a user's name was, in small letters
+	lines    map[string]int // line of each user's name, in lower case
 	text     [][]byte       // the lines of the file
 	problems document.Problems
 }
 
-// readUsers reads a file of users: its first line names the columns. What is wrong is told with
-// line and column, all of it up to document.MaxProblems.
+// readUsers reads a file of users, whose first line names the columns. It reports up to
+// document.MaxProblems mistakes, with line and column.
 func readUsers(file string, src []byte, have known) ([]rest.NewUser, document.Problems) {
 	r := &csvReader{file: file, known: have, lines: map[string]int{}}
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
@@ -82,7 +82,7 @@ func readUsers(file string, src []byte, have known) ([]rest.NewUser, document.Pr
 	}
 	r.text = bytes.Split(src, []byte("\n"))
 	r.rows = csv.NewReader(bytes.NewReader(src))
-	r.rows.FieldsPerRecord = -1 // a short line is told in our words
+	r.rows.FieldsPerRecord = -1 // short lines are reported in this program's words
 	var out []rest.NewUser
 	for {
 		fields, err := r.rows.Read()
@@ -93,7 +93,7 @@ func readUsers(file string, src []byte, have known) ([]rest.NewUser, document.Pr
 				r.problem(1, 1, "", "the file has no users: its first line names the columns ("+strings.Join(csvColumns, ", ")+"), each other one is a user")
 			}
 			return out, r.problems
-		case errors.As(err, &bad): // where the next line begins is not known
+		case errors.As(err, &bad): // it is unknown where the next line begins
 			r.problem(bad.Line, bad.Column, "", `a " stands where none may: a cell with a comma or a quote in it is written as "...", a quote in it as ""`)
 			return nil, r.problems
 		case len(r.problems) >= document.MaxProblems:
@@ -101,7 +101,7 @@ func readUsers(file string, src []byte, have known) ([]rest.NewUser, document.Pr
 		case r.columns == nil:
 			r.header(fields)
 			if len(r.problems) > 0 {
-				return nil, r.problems // of which column a cell is, is not known
+				return nil, r.problems // it is unknown to which column a cell belongs
 			}
 			continue
 		}
@@ -114,7 +114,7 @@ func readUsers(file string, src []byte, have known) ([]rest.NewUser, document.Pr
 	}
 }
 
-// badUTF8 returns the place of the first byte that is no text.
+// badUTF8 returns the place of the first byte that is not UTF-8.
 func badUTF8(src []byte) (line, column int, ok bool) {
 	if utf8.Valid(src) {
 		return 0, 0, true
@@ -134,7 +134,7 @@ func badUTF8(src []byte) (line, column int, ok bool) {
 	return line, column, false
 }
 
-// problem notes one. The column is in bytes, as the reader counts; people count characters.
+// problem adds a mistake. The reader counts columns in bytes, people in characters.
 func (r *csvReader) problem(line, column int, key, message string) {
 	if line >= 1 && line <= len(r.text) && column-1 <= len(r.text[line-1]) {
 		column = utf8.RuneCount(r.text[line-1][:column-1]) + 1
@@ -200,14 +200,14 @@ func (r *csvReader) user(fields []string) (out rest.NewUser) {
 	return out
 }
 
-// check tells what is wrong with a user of which one thing alone is given.
+// check reports what is wrong with a user of which only one field is set.
 func check(u access.User, say func(string)) {
 	for _, text := range u.Check() {
 		say(text)
 	}
 }
 
-// readID reads a number; none is 0.
+// readID reads a number; "" is 0.
 func readID(text string, as func(int64) access.IDs, say func(string)) int64 {
 	if text == "" {
 		return 0

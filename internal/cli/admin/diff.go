@@ -5,13 +5,12 @@ import (
 	"strings"
 )
 
-// mostDiff bounds the table that is made to compare what lies between the first and the last
-// difference: beyond, all of it counts as changed.
+// mostDiff bounds the table for the lines between the first and the last difference. Beyond
+// it all of them count as changed.
 const mostDiff = 16 << 20
 
-// Diff compares two texts line by line. It returns the lines that are gone with "-" and those that
-// came with "+" before them, each group behind a line that says where it is; none where the texts
-// are the same.
+// Diff compares two texts line by line. It returns removed lines with "-" and added ones with
+// "+" before them, each group after a line with its place. Equal texts give no lines.
 func Diff(was, is string) (out []string) {
 	a, b := lines(was), lines(is)
 	head := 0
@@ -33,7 +32,7 @@ func Diff(was, is string) (out []string) {
 			out = append(out, fmt.Sprintf("@@ line %d -> line %d @@", head+i+1, head+j+1))
 			open = true
 		}
-		if i < len(a) && (j == len(b) || common(i+1, j) >= common(i, j+1)) { // what goes stands before what comes
+		if i < len(a) && (j == len(b) || common(i+1, j) >= common(i, j+1)) { // removed lines come before added ones
 			out = append(out, "-"+a[i])
 			i++
 		} else {
@@ -44,7 +43,7 @@ func Diff(was, is string) (out []string) {
 	return out
 }
 
-// lines splits a text; a last line without its end is told apart from one with it.
+// lines splits a text. A last line without a line end differs from one with it.
 func lines(text string) []string {
 	out := strings.Split(text, "\n")
 	if last := len(out) - 1; out[last] == "" {
@@ -55,8 +54,8 @@ func lines(text string) []string {
 	return out
 }
 
-// longestCommon returns how many lines a and b have in common, in order, from lines i and j on: 0
-// where the table would be too large.
+// longestCommon returns how many lines a and b have in common, in order, from lines i and j
+// on; 0 where the table would be too large.
 func longestCommon(a, b []string) func(i, j int) int32 {
 	width := len(b) + 1
 	if (len(a)+1)*width > mostDiff {

@@ -11,7 +11,7 @@ import (
 	"github.com/combsched/comb/internal/core/access"
 )
 
-// idFlags are --uid and --gid as they were given.
+// idFlags are the values of --uid and --gid.
 type idFlags struct{ uid, gid string }
 
 func (f *idFlags) add(c *cobra.Command, uid, gid string) {
@@ -19,7 +19,7 @@ func (f *idFlags) add(c *cobra.Command, uid, gid string) {
 	c.Flags().StringVar(&f.gid, "gid", "", "the number "+gid)
 }
 
-// into reads the numbers of something new.
+// into reads the numbers of a new user or group.
 func (f *idFlags) into(uid, gid *int64) (err error) {
 	for _, one := range []struct {
 		name, text string
@@ -32,7 +32,7 @@ func (f *idFlags) into(uid, gid *int64) (err error) {
 	return err
 }
 
-// change reads the numbers that flags were given for; "none" takes one away.
+// change reads the given numbers; "none" removes one.
 func (f *idFlags) change(c *cobra.Command, uid, gid **int64) error {
 	for _, one := range []struct {
 		name, text string
@@ -53,7 +53,7 @@ func (f *idFlags) change(c *cobra.Command, uid, gid **int64) error {
 	return nil
 }
 
-// idOf reads a number; which ones are possible the server says.
+// idOf reads a number. The server checks which are allowed.
 func idOf(name, text string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 0 {
@@ -65,7 +65,7 @@ func idOf(name, text string) (int64, error) {
 	return id, nil
 }
 
-// drawIDs shows the numbers that are there.
+// drawIDs prints the numbers that are set.
 func drawIDs(t *cli.Table, uid, gid int64) {
 	if uid != 0 {
 		t.Row("uid", fmt.Sprint(uid))

@@ -13,7 +13,7 @@ import (
 	"github.com/combsched/comb/internal/executor/docker"
 )
 
-// imageCommands are those of images.
+// imageCommands are the commands of images.
 type imageCommands struct{ *cli.App }
 
 // all are the commands.
@@ -135,7 +135,7 @@ func (k *imageCommands) draw(t *cli.Table, l *rest.ImageList) {
 	}
 }
 
-// forWhich says which VCs may run an image without that its registry is asked.
+// forWhich says which VCs may run an image without a check at its registry.
 func forWhich(m *rest.Image) string {
 	if m.Public || len(m.VCs) == 0 {
 		return "all"
@@ -158,7 +158,7 @@ func nameOf(m *rest.Image) string {
 	return m.ID
 }
 
-// shortID is as much of an ID as engines print.
+// shortID shortens an ID as container engines do.
 func shortID(id string) string {
 	id = strings.TrimPrefix(id, "sha256:")
 	return id[:min(len(id), 12)]

@@ -13,7 +13,7 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/discover"
 )
 
-// clusterCommands are those before there is a server.
+// clusterCommands are the commands for clusters that have no server yet.
 type clusterCommands struct{ *cli.App }
 
 // all are the commands.
@@ -21,7 +21,7 @@ func (k *clusterCommands) all() []*cobra.Command {
 	return []*cobra.Command{k.discover(), k.check()}
 }
 
-// told is how many nodes that are left out are named.
+// told is how many of the left out nodes are named.
 const told = 10
 
 func (k *clusterCommands) discover() *cobra.Command {
@@ -42,7 +42,7 @@ say which team owns what, and start the server with the file. Nodes for the cont
 			return fmt.Errorf("cannot ask %s for its nodes: %s", client.Host(), cli.Clean(api.Words(err), false))
 		}
 		published, err := client.Slices(c.Context(), "", "")
-		if err != nil && !api.Refuses(err) { // else it has none, or does not tell
+		if err != nil && !api.Refuses(err) { // else there is none, or it may not be read
 			return fmt.Errorf("cannot ask %s for the devices of its nodes: %s", client.Host(),
 				cli.Clean(api.Words(err), false))
 		}

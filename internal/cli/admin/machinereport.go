@@ -20,7 +20,7 @@ import (
 	"github.com/combsched/comb/internal/executor/machine"
 )
 
-// reportCommands tell what this machine is.
+// reportCommands report on this machine.
 type reportCommands struct{ *cli.App }
 
 const program = "nvidia-smi"
@@ -47,7 +47,7 @@ func (k *reportCommands) all() []*cobra.Command {
 		}}}
 }
 
-// LabReport finds out what the machine is.
+// LabReport collects the report on this machine.
 func LabReport(ctx context.Context, version, engine string) []ReportRow {
 	gpu, driver, cuda := gpus(ctx)
 	host, _ := os.Hostname()
@@ -109,7 +109,7 @@ func kernel() string {
 	return string(text)
 }
 
-// addresses are those at which other machines may reach this one.
+// addresses are those by which other machines may reach this one.
 func addresses() (out []string) {
 	list, err := net.InterfaceAddrs()
 	if err != nil {
@@ -123,7 +123,7 @@ func addresses() (out []string) {
 	return out
 }
 
-// driverLine is the head of what nvidia-smi prints; no query gives CUDA's version.
+// driverLine matches the head of nvidia-smi's output; no query returns CUDA's version.
 var driverLine = regexp.MustCompile(`Driver Version: *([0-9.]+) +CUDA Version: *([0-9.]+)`)
 
 // gpus asks the driver.

@@ -18,7 +18,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// nodeCommands are those of single nodes.
+// nodeCommands are the commands of single nodes.
 type nodeCommands struct{ *commands }
 
 // all are the commands.
@@ -71,7 +71,7 @@ func (k *nodeCommands) draw(t *cli.Table, n *rest.Node) {
 	jobs(t, n)
 }
 
-// jobs are what runs on a node.
+// jobs prints what runs on a node.
 func jobs(t *cli.Table, n *rest.Node) {
 	if len(n.Jobs) > 0 {
 		t.Line("")
@@ -142,7 +142,7 @@ starts again, or what it waits for. --dry-run shows that alone. comb node uncord
 	})
 }
 
-// fates say what becomes of each job.
+// fates prints what becomes of each job.
 func fates(t *cli.Table, list []model.DrainEffect) {
 	for i := range list {
 		e := &list[i]
@@ -172,7 +172,7 @@ run there, or start the machine anew.`,
 		if !yes {
 			if me, err := client.People().Me(ctx); err != nil {
 				return err
-			} else if !slices.Contains(me.May, string(access.ChangeCluster)) { // before it is asked about what it may not do
+			} else if !slices.Contains(me.May, string(access.ChangeCluster)) { // before asking about what the user may not do
 				return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden,
 					"only an administrator of the cluster may declare a node dead")
 			}
@@ -195,8 +195,9 @@ run there, or start the machine anew.`,
 	})
 }
 
-// dies is the question whether a node is dead, or why the server would refuse to have it so: before
-// its user is asked. An attempt that is being stopped may have a task that is unknown, too.
+// dies returns the question whether a node is dead, or the reason for which the server would
+// refuse, before the user is asked. Tasks of an attempt that is being stopped may be unknown,
+// too.
 func dies(n *rest.Node) (question string, err error) {
 	ends := len(n.Jobs) + n.Hidden
 	if n.Up {

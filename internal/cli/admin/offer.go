@@ -14,16 +14,17 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// offered is a cluster file that is planned first, and applied when the answer is yes.
+// offered is a cluster file that is planned, and applied after a yes.
 type offered struct {
-	name   string // in what is printed
+	name   string // for messages
 	file   []byte
-	yes    bool // without asking
+	yes    bool // apply without a question
 	done   string
 	change rest.ConfigChange
 }
 
-// offer shows what a cluster file would do, asks, and applies it on what the plan was made for.
+// offer prints what a cluster file would do, asks, and applies it to the version for which
+// the plan was made.
 func (k *configCommands) offer(ctx context.Context, client *rest.Client, o offered) error {
 	plan, err := client.PlanConfig(ctx, o.file)
 	if err != nil {
@@ -52,16 +53,16 @@ func (k *configCommands) offer(ctx context.Context, client *rest.Client, o offer
 	})
 }
 
-// agreed is a cluster file that is applied, and what its user has seen of it.
+// agreed is a cluster file that is applied, and what its user has seen of its effect.
 type agreed struct {
 	name string
 	file []byte
-	seen string // the file of a plan; "" is none
+	seen string // file with a plan; "" is none
 	yes  bool
 }
 
-// agree asks before running work loses by a cluster file, or holds what the file would do now
-// against a plan. It returns the warnings that it has shown.
+// agree asks before a cluster file harms running work, or compares its present effect with a
+// plan. It returns the warnings that it has printed.
 func (k *configCommands) agree(ctx context.Context, client *rest.Client, a agreed, change *rest.ConfigChange) (
 	warned []string, err error) {
 	if a.yes && a.seen == "" {
@@ -89,7 +90,7 @@ func (k *configCommands) agree(ctx context.Context, client *rest.Client, a agree
 	return warned, err
 }
 
-// asSeen refuses where a plan is not the one that was seen.
+// asSeen refuses a plan that differs from the one that the user has seen.
 func (k *configCommands) asSeen(a agreed, now *rest.ConfigPlanned) error {
 	data, err := k.ReadFile(a.seen, rest.MaxConfigBody)
 	if err != nil {
@@ -112,7 +113,7 @@ func (k *configCommands) asSeen(a agreed, now *rest.ConfigPlanned) error {
 	return fmt.Errorf("%s", strings.Join(append(lines, differences(&seen, now)...), "\n"))
 }
 
-// differences says what a plan does now, and what it did when it was seen.
+// differences describes how a plan's effect changed since it was seen.
 func differences(seen, now *rest.ConfigPlanned) (lines []string) {
 	switch {
 	case now.Until > 0 && seen.Until == 0:
@@ -136,8 +137,8 @@ func differences(seen, now *rest.ConfigPlanned) (lines []string) {
 
 var instant = regexp.MustCompile(` at \d{4}-\d\d-\d\dT[0-9:]+Z`)
 
-// timeless are sentences about ends without their times: a duration ends at another time whenever
-// it is said.
+// timeless removes the times from sentences about ends, since the end of a duration depends
+// on when it is computed.
 func timeless(ends []string) (out []string) {
 	for _, t := range ends {
 		out = append(out, instant.ReplaceAllString(t, ""))
@@ -145,9 +146,9 @@ func timeless(ends []string) (out []string) {
 	return out
 }
 
-// alike reports whether two plans do the same to the cluster, to jobs, and to ends apart from their
-// times. How much work a stop loses grows while it runs, and which jobs keep what they have is
-// nothing that a change does: neither counts.
+// alike reports whether two plans do the same to the cluster, to jobs, and to ends, whose
+// times do not count. The work that a stop loses does not count either, since it grows, nor
+// do jobs that keep what they have.
 func alike(a, b *rest.ConfigPlanned) bool {
 	var said [2][]byte
 	for i, p := range []rest.ConfigPlanned{*a, *b} {
@@ -157,12 +158,12 @@ func alike(a, b *rest.ConfigPlanned) bool {
 			p.Running[k].Unsaved = 0
 		}
 		p.Effects, p.Version, p.Warnings, p.Until, p.Ends = nil, 0, nil, 0, timeless(p.Ends)
-		said[i], _ = json.Marshal(p) // it was read as such
+		said[i], _ = json.Marshal(p) // it was decoded from JSON
 	}
 	return bytes.Equal(said[0], said[1])
 }
 
-// drawPlan shows every effect of a plan.
+// drawPlan prints every effect of a plan.
 func drawPlan(t *cli.Table, name string, plan *rest.ConfigPlanned) {
 	t.Line("%s would do this, on version %d:", name, plan.Version)
 	effects(t, plan.Effects)

@@ -1,6 +1,6 @@
-// Package admin has the commands with which a cluster is run: signing in, users,
-// groups, tokens and the audit log; nodes; the configuration; images; machines
-// and clusters before there is a server. It must not decide what a server does.
+// Package admin has the commands for administrators: signing in, users, groups, tokens and
+// the audit log; nodes; the configuration; images; machines and clusters before there is a
+// server. It must not decide what a server does.
 package admin
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/combsched/comb/internal/cli"
 )
 
-// peopleCommands are those of users, groups, tokens, sessions and the audit log.
+// peopleCommands are the commands of users, groups, tokens, sessions and the audit log.
 type peopleCommands struct{ *cli.App }
 
 // all are the commands, of the first level.
@@ -25,7 +25,7 @@ func (k *peopleCommands) all() []*cobra.Command {
 		k.groupNoun(), k.tokenNoun(), k.auditNoun()}
 }
 
-// people returns the calls about people of the server that is asked.
+// people returns the server's calls about people.
 func (k *peopleCommands) people() (rest.People, error) {
 	client, err := k.Client()
 	if err != nil {
@@ -37,10 +37,10 @@ func (k *peopleCommands) people() (rest.People, error) {
 // newPassword makes a password that cannot be guessed: 130 random bits.
 func newPassword() string { return strings.ToLower(rand.Text()) }
 
-// list is a list in one cell.
+// list writes a list as one cell.
 func list(names []string) string { return strings.Join(names, ",") }
 
-// yes is a truth in one cell.
+// yes writes a boolean as one cell.
 func yes(b bool) string {
 	if b {
 		return "yes"
@@ -97,7 +97,7 @@ func (k *peopleCommands) tokenNoun() *cobra.Command {
 	return cli.Noun("token", "Tokens: by which programs ask", show, k.tokenCreate(), revoke)
 }
 
-// may says what a token may be used for.
+// may describes what a token may be used for.
 func may(t *rest.Token) string {
 	text := "full access"
 	if t.ReadOnly {
@@ -144,8 +144,7 @@ a user who signed in can make one: a program's token makes no others.`,
 	return c
 }
 
-// sayRoleless warns of virtual clusters for which a token of the caller's is, and in which the
-// caller has no role.
+// sayRoleless warns of virtual clusters of a token in which the caller has no role.
 func (k *peopleCommands) sayRoleless(ctx context.Context, people rest.People, vcs []string) {
 	if len(vcs) == 0 {
 		return
@@ -220,7 +219,7 @@ line is missing at the end.`,
 	return cli.Noun("audit", "The audit log: which user did what", show, verify)
 }
 
-// guess adds the likely name to a "not found".
+// guess adds the likely name to a "not found" error.
 func (k *peopleCommands) guess(c *cobra.Command, err error, word string, of cli.Names) error {
 	client, _ := k.Client()
 	return k.DidYouMean(c.Context(), client, err, cli.Guess{Word: word, List: of})

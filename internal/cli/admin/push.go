@@ -63,8 +63,9 @@ it can be used.`,
 	return c
 }
 
-// usable looks whether a server can use what was made, as it would: a file that it refuses is not
-// printed either. What is wrong has the place in the user's own file, if it is wrong there already.
+// usable checks whether a server could use the converted file, as the server would: a file
+// that it would refuse is not printed. Mistakes that are already in the user's own file have
+// their places there.
 func (k *configCommands) usable(dir string, made *config.Converted) (warnings []string, err error) {
 	policies := config.Policies{Names: policy.Names(), New: policy.New, Named: true}
 	_, _, problems := config.Parse(made.Name, made.Source, policies)
@@ -81,7 +82,7 @@ func (k *configCommands) usable(dir string, made *config.Converted) (warnings []
 	return warnings, nil
 }
 
-// told shows what became of each part of the folder.
+// told prints what became of each part of the folder.
 func (k *configCommands) told(rows []config.Row) {
 	t := tabwriter.NewWriter(k.Errs, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "BECAME\tWHAT\tHERE")

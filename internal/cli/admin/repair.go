@@ -21,21 +21,21 @@ import (
 	"github.com/combsched/comb/internal/executor/local"
 )
 
-// repair is what a damaged data directory lacks, as comb journal repair shows it.
+// repair is what a damaged data directory has lost, as comb journal repair shows it.
 type repair struct {
 	Dir      string   `json:"dir"`
 	Problems []string `json:"problems"`
-	// From and To are the events that are gone, 0 if none is.
+	// From and To are the events that are lost, 0 for none.
 	From uint64 `json:"from,omitempty"`
 	To   uint64 `json:"to,omitempty"`
-	// FirstJob and LastJob are the jobs that are gone, 0 if none is known to be.
+	// FirstJob and LastJob are the jobs that are lost, 0 for none.
 	FirstJob model.JobID `json:"firstJob,omitempty"`
 	LastJob  model.JobID `json:"lastJob,omitempty"`
-	// Attempts have left something on this machine, and the journal does not know them.
+	// Attempts have left traces on this machine, and are not in the journal.
 	Attempts []string `json:"attempts,omitempty"`
-	// Running are their tasks with processes: the next start ends them.
+	// Running are those of their tasks with processes, which the next start ends.
 	Running []string `json:"running,omitempty"`
-	// Copies is the folder with the files as they were, when it is done.
+	// Copies is the folder with copies of the files, once the repair is done.
 	Copies string `json:"copies,omitempty"`
 
 	state   *core.State
@@ -67,7 +67,7 @@ the journal does not know run on until the next start of the server, which ends 
 }
 
 func (a *commands) repair(ctx context.Context, dir string, yes bool) error {
-	if _, err := os.Stat(dir); err != nil { // it would be made
+	if _, err := os.Stat(dir); err != nil { // else opening it would create it
 		return cli.CannotRead(dir, err)
 	}
 	s, err := store.Examine(ctx, dir, store.Options{})
@@ -110,7 +110,7 @@ func (a *commands) repair(ctx context.Context, dir string, yes bool) error {
 	})
 }
 
-// examine finds what is lost, and what the journal must say of it.
+// examine finds what is lost, and what the journal must record about it.
 func examine(ctx context.Context, s *store.Store, dir string) (*repair, error) {
 	r := &repair{Dir: dir}
 	lost := model.Lost{NextJob: s.LastJob() + 1}
@@ -153,12 +153,13 @@ func examine(ctx context.Context, s *store.Store, dir string) (*repair, error) {
 	return r, nil
 }
 
-// next is the first job that may be submitted.
+// next is the first number for new jobs.
 func (r *repair) next() model.JobID {
 	return r.records[len(r.records)-1].Event.(model.Lost).NextJob
 }
 
-// UnknownAttempts are those of which this machine knows and the journal does not.
+// UnknownAttempts are the attempts that left traces on this machine and are not in the
+// journal.
 func UnknownAttempts(s *store.Store, state *core.State) (executor.Seen, error) {
 	known := func(id model.JobID) bool {
 		_, ok := state.Job(id)
@@ -182,7 +183,7 @@ func UnknownAttempts(s *store.Store, state *core.State) (executor.Seen, error) {
 	return seen, nil
 }
 
-// AttemptName is how an attempt is named in messages.
+// AttemptName names an attempt in messages.
 func AttemptName(at model.AttemptID) string {
 	if at.N == 0 {
 		return fmt.Sprintf("job %d", at.Job)
@@ -190,7 +191,7 @@ func AttemptName(at model.AttemptID) string {
 	return "attempt " + at.String()
 }
 
-// FoundHere says which attempts have left something here.
+// FoundHere says which attempts left traces here.
 func FoundHere(names []string) string {
 	shown := strings.Join(names[:min(3, len(names))], ", ")
 	if len(names) > 3 {

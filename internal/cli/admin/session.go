@@ -50,7 +50,7 @@ type asked struct {
 }
 
 func (k *peopleCommands) signIn(c *cobra.Command, asked asked) error {
-	file, err := contexts.Load(contexts.Dir(k.Env)) // before a session is made that could not be kept
+	file, err := contexts.Load(contexts.Dir(k.Env)) // before a session is opened that could not be stored
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (k *peopleCommands) signIn(c *cobra.Command, asked asked) error {
 			return err
 		}
 	}
-	if was.Token != "" { // its session would go on in vain
+	if was.Token != "" { // its session is no longer needed
 		if old, err := cli.Dial(was.Target()); err == nil {
 			_ = old.People().SignOut(c.Context())
 		}
@@ -106,7 +106,7 @@ func (k *peopleCommands) signIn(c *cobra.Command, asked asked) error {
 	})
 }
 
-// setUp makes the first administrator, and keeps its session as the current context.
+// setUp creates the first administrator, and stores its session as the current context.
 func (k *peopleCommands) setUp(c *cobra.Command, file *contexts.File, t contexts.Target,
 	asked asked) (out rest.SignedIn,
 	was contexts.Context, err error) {
@@ -124,7 +124,8 @@ func (k *peopleCommands) setUp(c *cobra.Command, file *contexts.File, t contexts
 	})
 }
 
-// enter signs in and keeps the session as the current context. was is the one that it replaces.
+// enter signs in and stores the session as the current context. was is the context that it
+// replaces.
 func (k *peopleCommands) enter(ctx context.Context, file *contexts.File, t contexts.Target,
 	in rest.SignIn) (out rest.SignedIn, was contexts.Context, err error) {
 	if before := file.Find(contexts.NameOf(in.User, t.URL)); before != nil {
@@ -139,7 +140,7 @@ func (k *peopleCommands) enter(ctx context.Context, file *contexts.File, t conte
 	})
 }
 
-// keep keeps the session that is made at a server as the current context. was is the one that it
+// keep stores a new session at a server as the current context. was is the context that it
 // replaces.
 func (k *peopleCommands) keep(file *contexts.File, t contexts.Target,
 	made func(*rest.Client) (rest.SignedIn, error)) (out rest.SignedIn, was contexts.Context, err error) {
@@ -153,7 +154,7 @@ func (k *peopleCommands) keep(file *contexts.File, t contexts.Target,
 	}
 	was = file.Put(contexts.Context{Name: contexts.NameOf(out.User, t.URL), Server: t.URL, User: out.User,
 		Token: out.Token, Expires: int64(out.Expires), CA: string(t.CA), Ticket: out.Ticket})
-	out.Token, out.Ticket = "", "" // they are not shown
+	out.Token, out.Ticket = "", "" // secrets are not printed
 	return out, was, contexts.Save(contexts.Dir(k.Env), *file)
 }
 
@@ -170,7 +171,7 @@ func (k *peopleCommands) twoLines(what string) (one, two string, err error) {
 	return strings.TrimSuffix(one, "\r"), strings.TrimSuffix(two, "\r"), nil
 }
 
-// warnClear says when a password would cross a network in clear.
+// warnClear warns when a password would cross a network unencrypted.
 func (k *peopleCommands) warnClear(server string) {
 	u, err := url.Parse(contexts.Address(server))
 	if err != nil || u.Scheme != "http" {
@@ -198,8 +199,8 @@ func (k *peopleCommands) logout() *cobra.Command {
 		}}
 }
 
-// forget ends a context's session and removes the context. What the server cannot end now ends by
-// itself.
+// forget ends a context's session and removes the context. If the server cannot be reached
+// the session expires by itself.
 func (k *peopleCommands) forget(ctx context.Context, file *contexts.File, gone contexts.Context) error {
 	client, err := cli.Dial(gone.Target())
 	if err == nil {
@@ -311,7 +312,7 @@ func (k *peopleCommands) changePassword(c *cobra.Command, stdin bool) error {
 	})
 }
 
-// shownContext is a context as it is shown: without its token.
+// shownContext is a context without its token.
 type shownContext struct {
 	contexts.Context
 	Current bool `json:"current"`
@@ -356,7 +357,7 @@ func (k *peopleCommands) contextNoun() *cobra.Command {
 			}
 			found := file.Find(args[0])
 			if found == nil {
-				return file.Use(args[0]) // says which ones there are
+				return file.Use(args[0]) // its error lists the existing ones
 			}
 			return k.forget(c.Context(), &file, *found)
 		}}
@@ -416,7 +417,7 @@ func (k *peopleCommands) contextNames(_ *cobra.Command, args []string, _ string)
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// noTerminal says which flags help where there is no terminal.
+// noTerminal adds the flags that help where there is no terminal.
 func (k *peopleCommands) noTerminal(c *cobra.Command, err error, flags string) error {
 	if errors.Is(err, errNoTerminal) {
 		return cli.Usage(c, "%v: give %s", err, flags)
@@ -424,7 +425,7 @@ func (k *peopleCommands) noTerminal(c *cobra.Command, err error, flags string) e
 	return err
 }
 
-// checkSecret refuses what was not meant as a password.
+// checkSecret refuses what was probably not meant as a password.
 func checkSecret(text string) error {
 	switch {
 	case text == "":

@@ -71,7 +71,7 @@ func (k *peopleCommands) userDelete() *cobra.Command {
 			return err
 		}
 		if !yes {
-			if _, err := people.User(c.Context(), args[0]); err != nil { // before it is asked about what is not there
+			if _, err := people.User(c.Context(), args[0]); err != nil { // before asking about a user that does not exist
 				return k.guess(c, err, args[0], userNames)
 			}
 			if err := k.Confirm(fmt.Sprintf("Remove user %s, its sessions and its tokens? Its jobs stay.", args[0]),
@@ -88,7 +88,7 @@ func (k *peopleCommands) userDelete() *cobra.Command {
 	return c
 }
 
-// stillThere warns of jobs of a user that was deleted.
+// stillThere warns of jobs of a deleted user.
 func (k *peopleCommands) stillThere(ctx context.Context, user string) {
 	client, err := k.Client()
 	if err != nil {
@@ -111,7 +111,7 @@ func (k *peopleCommands) stillThere(ctx context.Context, user string) {
 	k.Say(fmt.Sprintf("warning: user %s has jobs that have not ended (running: %d%s, waiting: %d%s): comb job stop --user %s stops them", user, run, more, len(list.Jobs)-run, more, user))
 }
 
-// standing says whether a user is an administrator, or may not sign in.
+// standing says whether a user is an administrator, or is blocked.
 func standing(u *rest.User) string {
 	if u.Blocked {
 		return "blocked"
@@ -135,7 +135,7 @@ func (k *peopleCommands) drawUser(t *cli.Table, u *rest.User) {
 	t.Row("created", k.When(u.Created))
 }
 
-// madeUser is a new user with the password that was made for it, which is shown this once.
+// madeUser is a new user with its generated password, which is shown only this once.
 type madeUser struct {
 	rest.User
 	Password string `json:"password,omitempty"`
@@ -178,7 +178,7 @@ groups (with ; between them), admin (true or false), uid and gid. All mistakes a
 	return c
 }
 
-// onlyOfOne reports whether a flag was given that is about one user.
+// onlyOfOne reports whether a flag was given that makes sense for one user only.
 func onlyOfOne(c *cobra.Command) bool {
 	for _, name := range []string{"display", "email", "group", "admin", "password-stdin", "uid", "gid"} {
 		if c.Flags().Changed(name) {
@@ -210,7 +210,7 @@ func (k *peopleCommands) createOne(c *cobra.Command, in rest.NewUser, stdin bool
 	return k.showMade(out.Users, map[string]string{in.Name: made})
 }
 
-// showMade shows new users, and the passwords that were made for them.
+// showMade prints new users, and their generated passwords.
 func (k *peopleCommands) showMade(users []rest.User, passwords map[string]string) error {
 	out := struct {
 		Users []madeUser `json:"users"`
@@ -299,7 +299,7 @@ sessions and tokens.`,
 	return c
 }
 
-// given takes a flag's value, where the flag was given.
+// given sets a field to a flag's value, if the flag was given.
 func given[T any](c *cobra.Command, flag string, to **T, value T) {
 	if c.Flags().Changed(flag) {
 		*to = &value
@@ -365,8 +365,8 @@ func (k *peopleCommands) groupNoun() *cobra.Command {
 		k.groupCreate(), k.groupUpdate(), gone)
 }
 
-// stillGiven warns of a group that was deleted and that the cluster file in force names: a group
-// that is made by that name later gets what it had.
+// stillGiven warns when the cluster file in force names a deleted group: a new group of that
+// name would get its roles.
 func (k *peopleCommands) stillGiven(ctx context.Context, group string) {
 	client, err := k.Client()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// commands are those of cells, nodes and virtual clusters, and of data directories.
+// commands are the commands of cells, nodes, virtual clusters and data directories.
 type commands struct{ *cli.App }
 
 func (a *commands) vcCommand() *cobra.Command {
@@ -67,7 +67,7 @@ func drawVCs(t *cli.Table, list []rest.VCStatus) {
 	}
 }
 
-// vcPolicy names the policy; a VC that left the configuration has none any more.
+// vcPolicy names the policy; a VC that left the configuration has none.
 func vcPolicy(v *rest.VCStatus) string {
 	if v.Gone {
 		return "gone"
@@ -183,7 +183,7 @@ func (a *commands) nodeCommand() *cobra.Command {
 	return cli.Noun("node", "Nodes: the machines", append([]*cobra.Command{list, cordon, uncordon}, more...)...)
 }
 
-// on makes a command about the node that it names.
+// on makes a command about the node that its argument names.
 func (a *commands) on(c *cobra.Command, run func(context.Context, *rest.Client, cell.NodeName) error) *cobra.Command {
 	c.Args, c.ValidArgsFunction = cli.Args(cobra.ExactArgs(1)), a.Complete(cli.NodeNames)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -199,7 +199,7 @@ func (a *commands) on(c *cobra.Command, run func(context.Context, *rest.Client, 
 	return c
 }
 
-// nodeWrite makes a command that changes one node, and says what became of it.
+// nodeWrite makes a command that changes one node, and prints what became of it.
 func (a *commands) nodeWrite(use, short string,
 	do func(context.Context, *rest.Client, cell.NodeName) (rest.Done, string, error)) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: cli.Args(cobra.ExactArgs(1)),

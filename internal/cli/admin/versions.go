@@ -11,7 +11,7 @@ import (
 	"github.com/combsched/comb/internal/cli"
 )
 
-// number reads a version's number.
+// number reads the number of a version.
 func number(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 {

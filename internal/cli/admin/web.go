@@ -21,9 +21,9 @@ import (
 // browserWait is how long a sign-in by a browser may take.
 const browserWait = 10 * time.Minute
 
-// byBrowser has a browser sign in at the server's identity provider. It comes back to a port of
-// this machine with a code, or its user types the code here. The code is of use only with a secret
-// that does not leave this process.
+// byBrowser signs in through a browser at the server's identity provider. The browser brings
+// a code to a port of this machine, or the user types the code here. The code is only valid
+// with a secret that does not leave this process.
 func (k *peopleCommands) byBrowser(ctx context.Context, client *rest.Client, server string) (out rest.SignedIn,
 	err error) {
 	ways, err := client.People().WaysIn(ctx)
@@ -55,7 +55,7 @@ func (k *peopleCommands) byBrowser(ctx context.Context, client *rest.Client, ser
 		text, err := k.line(ctx, "code, where the browser is on another machine: ", false)
 		if err == nil {
 			codes <- strings.TrimSpace(text)
-		} else if !errors.Is(err, errNoTerminal) { // else the browser alone can bring it
+		} else if !errors.Is(err, errNoTerminal) { // else only the browser can bring it
 			typed <- err
 		}
 	}()
@@ -69,7 +69,7 @@ func (k *peopleCommands) byBrowser(ctx context.Context, client *rest.Client, ser
 	return out, err
 }
 
-// catch takes the code that a browser brings. What else comes to the port is not found.
+// catch receives the code that a browser brings. All other requests are not found.
 func catch(codes chan<- string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		code := r.URL.Query().Get("code")
@@ -82,7 +82,7 @@ func catch(codes chan<- string) http.Handler {
 		_, _ = io.WriteString(w, "The command has what it needs; this page can be closed.\n")
 		select {
 		case codes <- code:
-		default: // it has one
+		default: // a code was received before
 		}
 	})
 }

@@ -1,5 +1,5 @@
-// Package contexts keeps with which servers a user's commands speak, and as which user: one file of
-// that user's alone, with a token for each. It must not speak to a server.
+// Package contexts stores which servers a user's commands use, and as which user, in one
+// private file with a token for each. It must not talk to a server.
 package contexts
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/combsched/comb/internal/base/document"
 )
 
-// Local is the name of the context that is always there: the server that this user started on this
-// machine.
+// Local is the name of the context that always exists: the server that this user started on
+// this machine.
 const Local = "local"
 
 const (
@@ -30,27 +30,27 @@ const (
 	maxContexts = 100
 )
 
-// Context is one server, and as which user it is asked.
+// Context is one server and the user's account there.
 type Context struct {
 	Name    string `yaml:"name" json:"name"`
 	Server  string `yaml:"server" json:"server"`
 	User    string `yaml:"user" json:"user"`
 	Token   string `yaml:"token" json:"-"`
 	Expires int64  `yaml:"expires,omitempty" json:"expires,omitempty"` // microseconds since 1970
-	CA      string `yaml:"ca,omitempty" json:"-"`                      // certificates of the server's authority, PEM; "" are those of the machine
+	CA      string `yaml:"ca,omitempty" json:"-"`                      // certificates of the server's authority, PEM; "" is this machine's authorities
 	Ticket  string `yaml:"ticket,omitempty" json:"-"`                  // for the next sign-in of the user
-	VC      string `yaml:"vc,omitempty" json:"vc,omitempty"`           // of jobs that name none; "": the server says it
+	VC      string `yaml:"vc,omitempty" json:"vc,omitempty"`           // of jobs that name none; "" leaves it to the server
 }
 
-// File is what a user's commands know. The zero File has no context but Local.
+// File is a user's contexts. The zero File has only Local.
 type File struct {
 	Current  string    `yaml:"current,omitempty"` // a name; "" is Local
 	LocalVC  string    `yaml:"localVC,omitempty"` // the VC of Local
 	Contexts []Context `yaml:"contexts,omitempty"`
 }
 
-// Dir is the folder of the file: comb in $XDG_CONFIG_HOME, else in ~/.config. A user without a home
-// has none, where nothing is found.
+// Dir is the folder of the file: comb in $XDG_CONFIG_HOME, else in ~/.config. For a user
+// without a home it is a folder that does not exist.
 func Dir(env func(string) string) string {
 	if dir := env("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "comb")
@@ -61,8 +61,8 @@ func Dir(env func(string) string) string {
 	return "/nonexistent/comb"
 }
 
-// Load reads the file of a folder; none is the zero File. A file that others can read or write is
-// refused: it holds tokens.
+// Load reads the file of a folder; a missing one is the zero File. A file that others can
+// read or write is refused, since it holds tokens.
 func Load(dir string) (File, error) {
 	var out File
 	path := filepath.Join(dir, fileName)
@@ -95,7 +95,7 @@ func Load(dir string) (File, error) {
 	return out, out.check(path)
 }
 
-// own refuses a file that is not this user's alone.
+// own refuses a file to which other users have access.
 func own(f *os.File, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -130,7 +130,7 @@ func (f *File) check(path string) error {
 	return nil
 }
 
-// Save writes the file, for this user alone.
+// Save writes the file, for this user only.
 func Save(dir string, f File) error {
 	var out bytes.Buffer
 	e := yaml.NewEncoder(&out)
@@ -154,8 +154,8 @@ func Save(dir string, f File) error {
 	return nil
 }
 
-// write replaces a file as a whole. A name that cannot be foreseen keeps what lies there from being
-// followed.
+// write replaces a file as a whole. The name of its temporary file cannot be guessed, so that
+// it follows no link of another user.
 func write(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), fileName+".*") // mode 0600
 	if err != nil {
@@ -175,7 +175,7 @@ func write(path string, data []byte) error {
 // Target is the server of a context.
 func (c *Context) Target() Target { return Target{URL: c.Server, Token: c.Token, CA: []byte(c.CA)} }
 
-// Find returns a context of a name; nil if there is none. Local has none.
+// Find returns the context of a name; nil if there is none. Local is not in the file.
 func (f *File) Find(name string) *Context {
 	i := slices.IndexFunc(f.Contexts, func(c Context) bool { return c.Name == name })
 	if i < 0 {
@@ -187,8 +187,8 @@ func (f *File) Find(name string) *Context {
 // Now returns the current context; nil is Local.
 func (f *File) Now() *Context { return f.Find(f.Current) }
 
-// For returns the context of a server: the current one, else the only one. nil where there is none,
-// or several.
+// For returns the context of a server: the current one, else the only one. It is nil where
+// there is none, or several.
 func (f *File) For(server string) *Context {
 	if c := f.Now(); c != nil && Same(c.Server, server) {
 		return c
@@ -206,10 +206,10 @@ func (f *File) For(server string) *Context {
 	return found
 }
 
-// Same reports whether two addresses are one server's.
+// Same reports whether two addresses are those of one server.
 func Same(a, b string) bool { return strings.EqualFold(Address(a), Address(b)) }
 
-// Address is a server's address with its scheme, which may be left out.
+// Address is a server's address with its scheme, which the user may omit.
 func Address(server string) string {
 	if !strings.Contains(server, "://") {
 		server = "http://" + server
@@ -223,8 +223,8 @@ func NameOf(user, server string) string {
 	return user + "@" + host
 }
 
-// Put adds a context, or replaces that of its name, and makes it the current one; the VC stays
-// where c has none. It returns the one before, if any.
+// Put adds a context or replaces the one of its name, and makes it the current one. If c has
+// no VC the old VC stays. It returns the replaced context, if any.
 func (f *File) Put(c Context) (was Context) {
 	if old := f.Find(c.Name); old != nil {
 		c.VC = cmp.Or(c.VC, old.VC)
@@ -249,7 +249,7 @@ func (f *File) Use(name string) error {
 	return nil
 }
 
-// SetVC has jobs in a context be of a VC where they name none.
+// SetVC sets the VC of jobs that name none in a context.
 func (f *File) SetVC(name, vc string) error {
 	c := f.Find(name)
 	switch {
@@ -263,7 +263,7 @@ func (f *File) SetVC(name, vc string) error {
 	return nil
 }
 
-// Delete removes a context and returns it. Local stays.
+// Delete removes a context and returns it. Local cannot be removed.
 func (f *File) Delete(name string) (Context, error) {
 	c := f.Find(name)
 	if c == nil {
@@ -277,13 +277,13 @@ func (f *File) Delete(name string) (Context, error) {
 	return was, nil
 }
 
-// Missing is the error of a context that is not there.
+// Missing is the error of a context that does not exist.
 type Missing struct{ text string }
 
 // Error implements error.
 func (m *Missing) Error() string { return m.text }
 
-// Is makes it an error of something that is not there.
+// Is makes Missing an fs.ErrNotExist.
 func (m *Missing) Is(err error) bool { return err == fs.ErrNotExist }
 
 func (f *File) missing(name string) error {

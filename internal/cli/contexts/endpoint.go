@@ -16,25 +16,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EndpointFile is the name under which a server tells its own user where it is.
+// EndpointFile is the name of the file in which a server tells its own user its address.
 const EndpointFile = "server.json"
 
-// Endpoint is where a server listens and where its token is.
+// Endpoint is a server's address and the place of its token.
 type Endpoint struct {
 	URL       string `json:"url"`
 	TokenFile string `json:"token_file"`
 	Socket    string `json:"socket,omitempty"` // for commands of the same user
 	PID       int    `json:"pid"`
-	Start     uint64 `json:"start,omitempty"` // of that process: another one may have its number later
-	Boot      string `json:"boot,omitempty"`  // of the machine: Start counts from it
+	Start     uint64 `json:"start,omitempty"` // start time of that process, since another one may get its number later
+	Boot      string `json:"boot,omitempty"`  // start of the machine, from which Start counts
 }
 
-// lives reports whether the server's process is there.
+// lives reports whether the server's process exists.
 func (e Endpoint) lives() bool {
 	if e.Start != 0 {
 		return e.Runs()
 	}
-	err := unix.Kill(e.PID, 0) // of a server of a version that did not say more
+	err := unix.Kill(e.PID, 0) // older servers tell no more
 	return e.PID > 0 && (err == nil || errors.Is(err, unix.EPERM))
 }
 
@@ -68,8 +68,8 @@ func Withdraw(e Endpoint, files []string) {
 	}
 }
 
-// ReadEndpoint reads an endpoint, if it is this user's own and no other user could
-// have written it: a stranger's would get the token.
+// ReadEndpoint reads an endpoint, if the file is this user's own and no other user could have
+// written it: a stranger's server would get the token.
 func ReadEndpoint(path string) (Endpoint, error) {
 	var e Endpoint
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
@@ -94,10 +94,9 @@ func ReadEndpoint(path string) (Endpoint, error) {
 	return e, nil
 }
 
-// endpoints are the servers that this user started on this machine: those that
-// live before those that do not, then the one started last first. The server of
-// the token's file is among them, wherever its user keeps such things. The error
-// is of a file that cannot be trusted.
+// endpoints are the servers that this user started on this machine: first those that live,
+// and then the one started last first. The server of the token's file is among them, wherever
+// that is. The error is about a file that cannot be trusted.
 func endpoints(state, tokenFile string) ([]Endpoint, error) {
 	files, _ := filepath.Glob(filepath.Join(state, "server*.json"))
 	if tokenFile != "" {
@@ -133,40 +132,40 @@ func endpoints(state, tokenFile string) ([]Endpoint, error) {
 	return out, nil
 }
 
-// Wanted is what is said about which server is meant.
+// Wanted is what the user says about the server.
 type Wanted struct {
-	Server    string // its address; "" is not said
-	TokenFile string // "" is not said
-	CAFile    string // certificates of the server's authority, PEM; "" is not said
-	State     string // the folder in which servers of this machine say where they are
-	Dir       string // of the contexts
+	Server    string // its address; "" is unset
+	TokenFile string // "" is unset
+	CAFile    string // certificates of the server's authority, PEM; "" is unset
+	State     string // folder in which servers of this machine write their endpoints
+	Dir       string // folder of the contexts
 }
 
-// Target is a server that commands ask, and by which token.
+// Target is the server of a command, and its token.
 type Target struct {
 	URL   string
 	Token string
-	CA    []byte    // certificates of its authority, PEM; nil are those of the machine
-	Known *Endpoint // nil: this user did not start it here
+	CA    []byte    // certificates of its authority, PEM; nil is this machine's authorities
+	Known *Endpoint // nil if this user did not start it here
 	VC    string    // of jobs that name none; "" leaves it to the server
 }
 
-// ErrNone is the error of a server that is not said, where none is known either.
+// ErrNone is the error where no server is named and none is known.
 var ErrNone = errors.New("this user has started none on this machine")
 
-// errAway is the error of the token of a data directory of which no server says where it is.
+// errAway is the error for the token of a data directory without a known server.
 var errAway = errors.New("it is the token of a data directory, and no server of this user runs on that: start it, or name it with --server")
 
-// ofData reports whether a token's file lies in a data directory: it is for the server on that
-// alone.
+// ofData reports whether a token's file is in a data directory: the token is then only for
+// the server of that.
 func ofData(tokenFile string) bool {
 	_, err := os.Stat(filepath.Join(filepath.Dir(tokenFile), "cluster-id"))
 	return err == nil
 }
 
-// Find finds the server that is meant and its token: what is said, then the server of the data
-// directory whose token is named, then the current context, then the server that this user started
-// last on this machine. A context's token goes to its own server alone.
+// Find finds the server and its token: what the user names, then the server of the data
+// directory whose token is named, then the current context, then the server that this user
+// started last on this machine. A context's token is only sent to its own server.
 func (w Wanted) Find() (Target, error) {
 	list, err := endpoints(w.State, w.TokenFile)
 	file, broken := Load(w.Dir)
@@ -178,7 +177,7 @@ func (w Wanted) Find() (Target, error) {
 	own := slices.IndexFunc(list, func(e Endpoint) bool { return w.TokenFile != "" && sameFile(e.TokenFile, w.TokenFile) })
 	switch {
 	case out.URL != "":
-	case own >= 0: // the token of a data directory is for its server, and goes to no other
+	case own >= 0: // the token of a data directory is only for its own server
 		out.URL = list[own].URL
 	case w.TokenFile != "" && (err != nil || ofData(w.TokenFile)):
 		return out, cmp.Or(err, errAway)
@@ -239,7 +238,7 @@ func sameFile(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// authorities reads the certificates that were named, else takes those of the server's context.
+// authorities reads the named certificates, else takes those of the server's context.
 func (w Wanted) authorities(file *File, url string) ([]byte, error) {
 	if w.CAFile == "" {
 		if c := file.For(url); c != nil && c.CA != "" {
@@ -262,10 +261,10 @@ func (w Wanted) authorities(file *File, url string) ([]byte, error) {
 	return data, nil
 }
 
-// maxCA bounds the certificates of an authority: they are kept in the file of contexts.
+// maxCA bounds the certificates of an authority, which are stored in the file of contexts.
 const maxCA = 8 << 10
 
-// ReadToken reads a token from a file that holds it alone.
+// ReadToken reads a file that holds only a token.
 func ReadToken(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {

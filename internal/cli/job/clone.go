@@ -69,7 +69,8 @@ func (k *commands) submitClone(ctx context.Context, client *rest.Client, j *rest
 	return k.Show(out, func(t *cli.Table) { t.Line("job %s submitted, id %d", out.Name, out.ID) })
 }
 
-// ofNewFile says where the lines are that a refusal names: the new file was never seen.
+// ofNewFile says that the lines in a refusal are those of the new file, which the user has
+// not seen.
 func ofNewFile(err error) error {
 	var p *rest.Problem
 	if errors.As(err, &p) && slices.ContainsFunc(p.Errors, func(e rest.FieldError) bool { return e.Line > 0 }) {
@@ -78,7 +79,7 @@ func ofNewFile(err error) error {
 	return err
 }
 
-// doc is a job file that is changed.
+// doc is a job file that is edited.
 type doc struct{ root *yaml.Node }
 
 func read(file []byte) (*doc, error) {
@@ -92,8 +93,8 @@ func read(file []byte) (*doc, error) {
 	return &doc{n.Content[0]}, nil
 }
 
-// change makes the changes, all or none. Name and VC are those that the job had, whatever its file
-// says.
+// change makes the changes, all or none. Name and VC become those that the job had, whatever
+// its file says.
 func (d *doc) change(sets []string, j *rest.Job) error {
 	problems := []error{put(d, []string{"name"}, scalar(string(j.Name))),
 		put(d, []string{"defaults", "virtualCluster"}, scalar(string(j.VC)))}
@@ -127,7 +128,7 @@ func (d *doc) change(sets []string, j *rest.Job) error {
 	return errors.Join(problems...)
 }
 
-// at is the value of a key of a map; nil of none.
+// at is the value of a key of a map; nil if there is none.
 func at(n *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
@@ -146,7 +147,8 @@ func scalar(text string) *yaml.Node {
 	return n
 }
 
-// put sets what a path leads to; maps on the way are made, elements of lists are numbered from 0.
+// put sets the value at a path. It creates maps on the way. Elements of lists are numbered
+// from 0.
 func put(d *doc, path []string, v *yaml.Node) error {
 	n := d.root
 	for i, key := range path {
@@ -176,10 +178,10 @@ func put(d *doc, path []string, v *yaml.Node) error {
 	return nil
 }
 
-// masked is what stands for a secret in the file that is kept.
+// masked replaces a secret in the stored file.
 const masked = "******"
 
-// fill puts secrets in from a file; where the job has some they must all be there.
+// fill fills in secrets from a file. If the job has secrets all of them must be given.
 func (k *commands) fill(d *doc, file string) error {
 	if file != "" {
 		data, err := k.ReadFile(file, rest.MaxBody)
@@ -202,7 +204,7 @@ func (k *commands) fill(d *doc, file string) error {
 	return nil
 }
 
-// hides reports whether a secret is left that the file does not show.
+// hides reports whether a masked secret is left.
 func hides(n *yaml.Node) bool {
 	if n.Kind == yaml.ScalarNode && n.Value == masked {
 		return true

@@ -34,7 +34,7 @@ of a job that is not submitted.`},
 		})
 }
 
-// explainedState is the state of a job as lists call it.
+// explainedState is the state of a job as in lists.
 func explainedState(ex *rest.Explanation) string {
 	onHold := func(g model.GangReason) bool { return g.Reason.Code == model.OnHold }
 	if ex.Phase == model.Waiting && slices.ContainsFunc(ex.Gangs, onHold) {
@@ -77,7 +77,7 @@ func (a *commands) drawExplanation(t *cli.Table, ex *rest.Explanation) {
 	a.drawReasons(t, ex)
 }
 
-// standing tells how a job stands that runs, is being stopped, or has ended.
+// standing prints the state of a job that runs, is being stopped, or has ended.
 func standing(t *cli.Table, j *rest.JobStatus) {
 	if j.Phase.Ended() {
 		ended(t, j)
@@ -115,14 +115,14 @@ func standing(t *cli.Table, j *rest.JobStatus) {
 	often(t, j)
 }
 
-// coming tells what will happen to a job that runs.
+// coming prints announced events of a running job.
 func coming(t *cli.Table, j *rest.JobStatus) {
 	for i := range j.Coming {
 		t.Line("  %s", comesText(&j.Coming[i], t.App.When))
 	}
 }
 
-// comesText is what will happen in a line: when, and what.
+// comesText is an announced event in a line: when, and what.
 func comesText(c *rest.Coming, when func(model.Time) string) string {
 	if c.At == 0 {
 		return c.Message
@@ -130,7 +130,7 @@ func comesText(c *rest.Coming, when func(model.Time) string) string {
 	return "by " + when(c.At) + ": " + c.Message
 }
 
-// ended tells how a job ended, and where to look.
+// ended prints how a job ended, and where to look.
 func ended(t *cli.Table, j *rest.JobStatus) {
 	text := fmt.Sprintf("  it ended %s", t.App.When(j.Ended))
 	if j.Started == 0 {
@@ -161,7 +161,7 @@ func ended(t *cli.Table, j *rest.JobStatus) {
 // maxFailed is how many failed tasks an explanation names.
 const maxFailed = 5
 
-// often says how often a job was tried again or gave way.
+// often prints how often a job was retried or preempted.
 func often(t *cli.Table, j *rest.JobStatus) {
 	for _, text := range [][2]string{{"tried again: ", retries(j)}, {"preempted: ", preempted(j)}} {
 		if text[1] != "" {
@@ -184,7 +184,7 @@ func nodesOf(j *rest.JobStatus, id model.AttemptID) string {
 	return strings.Join(out, ", ")
 }
 
-// living says which tasks of an attempt that was told to stop are still there.
+// living says which tasks of an attempt that was told to stop still live.
 func living(j *rest.JobStatus, id model.AttemptID) string {
 	var names []string
 	all := 0
@@ -202,11 +202,11 @@ func living(j *rest.JobStatus, id model.AttemptID) string {
 	return text + ": " + strings.Join(names[:min(len(names), 8)], ", ")
 }
 
-// micros are instants in the notes of policies.
+// micros matches instants in the notes of policies.
 var micros = regexp.MustCompile(`[0-9]+us\b`)
 
-// noteText is what a policy noted about a job as far as that is words: which numbered leases it
-// holds, and records that only the policy reads, are in -o json.
+// noteText is a policy's note about a job in words. The numbers of its leases, and records
+// that only the policy reads, are left to -o json.
 func (a *commands) noteText(note string) string {
 	var out []string
 	for part := range strings.SplitSeq(note, "; ") {
@@ -225,7 +225,7 @@ func (a *commands) noteText(note string) string {
 	return strings.Join(out, "; ")
 }
 
-// drawShare says with which gangs a gang shares its GPUs and whose turn it is.
+// drawShare prints with which gangs a gang shares its GPUs, and which gangs have their turn.
 func (a *commands) drawShare(t *cli.Table, g *model.GangShare, names map[model.JobID]rest.NamedJob) {
 	var with []string
 	for i := range g.With {
@@ -244,7 +244,7 @@ func (a *commands) drawShare(t *cli.Table, g *model.GangShare, names map[model.J
 	}
 }
 
-// namesOf are the jobs that an explanation names, as its reader calls them.
+// namesOf are the jobs that an explanation names, in its reader's form.
 func namesOf(ex *rest.Explanation) map[model.JobID]rest.NamedJob {
 	names := map[model.JobID]rest.NamedJob{}
 	for _, n := range ex.Names {
@@ -253,7 +253,7 @@ func namesOf(ex *rest.Explanation) map[model.JobID]rest.NamedJob {
 	return names
 }
 
-// drawReasons shows why gangs wait, what would help, and when they start.
+// drawReasons prints why gangs wait, what would help, and when they start.
 func (a *commands) drawReasons(t *cli.Table, ex *rest.Explanation) {
 	names := namesOf(ex)
 	for i := range ex.Gangs {
@@ -276,10 +276,10 @@ func (a *commands) drawReasons(t *cli.Table, ex *rest.Explanation) {
 	}
 }
 
-// onlyGang is how the gang of a job is called that names none.
+// onlyGang is the name of the gang of a job that names none.
 const onlyGang = "default"
 
-// drawGang shows why a gang waits. One alone that has no name of its own is not named.
+// drawGang prints why a gang waits. An only gang without a name of its own is not named.
 func (a *commands) drawGang(t *cli.Table, g *model.GangReason, alone bool, names map[model.JobID]rest.NamedJob) {
 	name := g.Name + ": "
 	if alone && g.Name == onlyGang {
@@ -326,7 +326,7 @@ func (a *commands) suggestion(g *model.Suggestion) string {
 	return g.Message
 }
 
-// drawLevels is the table of cells that a gang could use.
+// drawLevels prints the table of cells that a gang could use.
 func (a *commands) drawLevels(t *cli.Table, levels []model.LevelUse) {
 	if len(levels) == 0 {
 		return
@@ -349,7 +349,7 @@ func (a *commands) drawLevels(t *cli.Table, levels []model.LevelUse) {
 	}
 }
 
-// andMore says how many a list leaves out.
+// andMore says how many entries a list leaves out.
 func andMore(n int) string {
 	if n == 0 {
 		return ""
@@ -357,7 +357,7 @@ func andMore(n int) string {
 	return fmt.Sprintf(", and %d more", n)
 }
 
-// drawStanding lists jobs that stand in the way, and says how many more do.
+// drawStanding lists jobs that are in the way, and says how many more there are.
 func (a *commands) drawStanding(t *cli.Table, what string, jobs []model.JobBrief, more int) {
 	if len(jobs) == 0 {
 		return
@@ -388,7 +388,7 @@ func (a *commands) brief(j *model.JobBrief) string {
 	return text
 }
 
-// called is a job by its name and number; of one that its reader may not see by the number alone.
+// called is a job by name and number; one that its reader may not see by number only.
 func called(name string, id model.JobID) string {
 	if name == "" || name == fmt.Sprint("job ", id) {
 		return fmt.Sprint("job ", id)
@@ -432,7 +432,7 @@ func (a *commands) drawEstimate(t *cli.Table, e *model.Estimate, names map[model
 	}
 }
 
-// drawDryRun shows what a job that is not submitted would come to.
+// drawDryRun prints what would become of a job that is not submitted.
 func (a *commands) drawDryRun(t *cli.Table, ex *rest.Explanation) {
 	for _, g := range ex.Places {
 		for _, p := range g.Tasks {
@@ -454,7 +454,7 @@ func (a *commands) drawDryRun(t *cli.Table, ex *rest.Explanation) {
 	a.drawReasons(t, ex)
 }
 
-// waiting says how many jobs wait with one.
+// waiting says how many jobs wait for the same.
 func waiting(ex *rest.Explanation) string {
 	return cli.Count(int(ex.Waiting), "waiting job", "waiting jobs")
 }

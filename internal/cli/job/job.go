@@ -18,7 +18,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Command is all about jobs.
+// Command has all commands about jobs.
 func Command(of *cli.App) *cobra.Command {
 	a := &commands{of}
 	c := cli.Noun("job", "Jobs: submit, watch, explain, stop",
@@ -159,7 +159,7 @@ func (a *commands) dryRun(ctx context.Context, client *rest.Client, files []stri
 	return err
 }
 
-// submissions are what job submit was asked.
+// submissions are the arguments of job submit.
 type submissions struct {
 	files    []string
 	requests []rest.SubmitRequest
@@ -237,7 +237,7 @@ func (a *commands) waitFor(ctx context.Context, client *rest.Client, ref string)
 	return client.Job(ctx, id)
 }
 
-// ending is one sentence on how a job ended.
+// ending says in one sentence how a job ended.
 func ending(j *rest.Job) string {
 	text := fmt.Sprintf("job %s (%d) %s", j.Ref, j.ID, strings.ToLower(string(j.Phase)))
 	if j.Exit != nil && j.Phase == model.Failed {
@@ -249,7 +249,7 @@ func ending(j *rest.Job) string {
 	return text
 }
 
-// filter adds the flags that choose jobs.
+// filter adds the flags that select jobs.
 func (a *commands) filter(c *cobra.Command) *Filter {
 	f := &jobFilter{}
 	set := f.flags(c, []string{"waiting", "active"})
@@ -265,23 +265,23 @@ func filtered(set *pflag.FlagSet) bool {
 // jobStates are the values of --state.
 var jobStates = []string{"waiting", "held", "active", "succeeded", "failed", "stopped", allStates}
 
-// statesElsewhere are states as other schedulers and tasks have them, and those of jobs that are
+// statesElsewhere maps states of other schedulers and of tasks to the states of jobs that are
 // meant.
 var statesElsewhere = map[string]string{"running": "active", "r": "active", "starting": "active", "stopping": "active",
 	"pending": "waiting", "pd": "waiting", "queued": "waiting",
 	"completed": "succeeded", "cd": "succeeded", "done": "succeeded",
 	"cancelled": "stopped", "canceled": "stopped", "killed": "stopped", "suspended": "active"}
 
-// allStates is the value of --state that chooses every job.
+// allStates is the value of --state that selects every job.
 const allStates = "all"
 
-// jobFilter is which jobs a command is about.
+// jobFilter selects the jobs of a command.
 type jobFilter struct {
 	states, vcs, users []string
 	name, tag          string
 }
 
-// flags adds those of the filter to a command's; states is the default of --state.
+// flags adds the flags of the filter to a command. states is the default of --state.
 func (f *jobFilter) flags(c *cobra.Command, states []string) *pflag.FlagSet {
 	set := c.Flags()
 	set.StringSliceVar(&f.states, "state", states,
@@ -295,7 +295,7 @@ func (f *jobFilter) flags(c *cobra.Command, states []string) *pflag.FlagSet {
 	return set
 }
 
-// query is the filter as the server takes it.
+// query is the filter in the server's form.
 func (f *jobFilter) query(c *cobra.Command) (rest.JobQuery, error) {
 	q, every := rest.JobQuery{Name: f.name, Tag: f.tag}, false
 	for _, s := range f.states {
@@ -373,7 +373,7 @@ type waiter struct {
 	client *rest.Client
 }
 
-// named finds all jobs before the first is waited for, and tells every name that is none.
+// named finds all jobs before it waits for the first, and reports every unknown name.
 func (v waiter) named(ctx context.Context, refs []string) ([]rest.Job, error) {
 	var jobs []rest.Job
 	var problems []error
@@ -391,7 +391,7 @@ func (v waiter) named(ctx context.Context, refs []string) ([]rest.Job, error) {
 	return jobs, errors.Join(problems...)
 }
 
-// all waits until the jobs have ended, the oldest first, and says of each how it ended.
+// all waits until the jobs have ended, the oldest first, and prints how each ended.
 func (v waiter) all(ctx context.Context, jobs []rest.Job) error {
 	slices.SortFunc(jobs, func(x, y rest.Job) int { return int(x.ID - y.ID) })
 	jobs = slices.CompactFunc(jobs, func(x, y rest.Job) bool { return x.ID == y.ID })
@@ -412,7 +412,7 @@ func (v waiter) all(ctx context.Context, jobs []rest.Job) error {
 	return worst
 }
 
-// show prints jobs that are told already as objects: one alone as itself, like job get.
+// show prints jobs as objects after they were reported; a single one as itself, like job get.
 func (v waiter) show(jobs []rest.Job) error {
 	switch {
 	case v.Format == "table" && len(jobs) == 0:
@@ -426,8 +426,8 @@ func (v waiter) show(jobs []rest.Job) error {
 	return v.App.Show(rest.JobList{Jobs: jobs}, nil)
 }
 
-// worse is the outcome of several jobs and one more: that one failed counts before that one was
-// stopped.
+// worse is the outcome of several jobs and one more. A failed job counts before a stopped
+// one.
 func worse(before error, phase model.Phase) error {
 	if before == nil || phase == model.Failed {
 		return first2(cli.JobOutcome(phase), before)
@@ -472,7 +472,7 @@ func (a *commands) jobList() *cobra.Command {
 	return c
 }
 
-// listing is what job list was asked.
+// listing is the arguments of job list.
 type listing struct {
 	*commands
 	q          rest.JobQuery
@@ -517,7 +517,7 @@ func listJobs(ctx context.Context, client *rest.Client, q rest.JobQuery, all boo
 // commands are the commands of jobs.
 type commands struct{ *cli.App }
 
-// redraw shows something whenever it has changed.
+// redraw prints again whenever the output has changed.
 func (a *commands) redraw(ctx context.Context, once func() error) error {
 	out, tty := a.Out, a.TTY
 	return Watch(ctx, 2*time.Second, tty, func() (string, error) {

@@ -1,6 +1,5 @@
-// Package jobcmd is what commands about the life of a job do: its history, another job like it, and
-// what users want of it. They ask a server by REST and draw tables. It must not know how a server
-// is found, or how a table is printed.
+// Package job has the commands about jobs. They talk to a server by REST and print tables.
+// The package must not know how a server is found, or how a table is printed.
 package job
 
 import (
@@ -22,13 +21,13 @@ import (
 // Job is a command about one job.
 type Job = func(ctx context.Context, client *rest.Client, ref string) error
 
-// Filter chooses jobs by flags.
+// Filter selects jobs by flags.
 type Filter struct {
-	Used  func() bool // a flag was given
+	Used  func() bool // reports whether a flag was given
 	Query func() (rest.JobQuery, error)
 }
 
-// life are the commands of a job's life.
+// life are the commands that change jobs, and their history.
 func (k *commands) life() []*cobra.Command {
 	return []*cobra.Command{k.history(), k.clone(), k.stop(), k.hold(), k.release(), k.requeue(), k.update(), k.tag(),
 		k.top()}
@@ -77,7 +76,7 @@ func (k *commands) span(from, to model.Time) string {
 	return narrate.Short(time.Duration(to-from) * time.Microsecond)
 }
 
-// nodes names the first few machines, of these and of more that are left out.
+// nodes names the first few nodes; left is how many more the list leaves out.
 func nodes(names []cell.NodeName, left int) string {
 	const most = 3
 	var out []string
@@ -91,7 +90,7 @@ func nodes(names []cell.NodeName, left int) string {
 	return text
 }
 
-// lost is work that was lost, in GPU-seconds.
+// lost is lost work, in GPU-seconds.
 func lost(n int64) string {
 	if n == 0 {
 		return ""
@@ -99,7 +98,7 @@ func lost(n int64) string {
 	return fmt.Sprintf("%d GPU-s", n)
 }
 
-// why is the rule by which an attempt was stopped, else how the task ended by which it ended.
+// why is the rule by which an attempt was stopped, else how the task ended that ended it.
 func (k *commands) why(a *rest.PastAttempt) string {
 	if a.Why != "" && a.Message != "" {
 		return a.Why + "; " + a.Message

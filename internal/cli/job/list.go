@@ -12,7 +12,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// orders are by what jobs are sorted; where two are alike the newer one comes first.
+// orders are the orders of lists. Among equal jobs the newer one comes first.
 var orders = map[string]func(a, b *rest.Job) int{
 	"submitted": func(a, b *rest.Job) int { return cmp.Compare(b.Submitted, a.Submitted) },
 	"name":      func(a, b *rest.Job) int { return cmp.Compare(a.Ref, b.Ref) },
@@ -24,10 +24,10 @@ var orders = map[string]func(a, b *rest.Job) int{
 	"left":      func(a, b *rest.Job) int { return cmp.Compare(ends(a), ends(b)) },
 }
 
-// Orders are the words for them.
+// Orders are the names of the orders.
 func Orders() []string { return slices.Sorted(maps.Keys(orders)) }
 
-// ends is when a job ends, as far as that is known.
+// ends is when a job ends; the latest time where that is unknown.
 func ends(j *rest.Job) model.Time {
 	if j.Outlook == nil || j.Outlook.Ends == 0 {
 		return 1<<63 - 1
@@ -35,13 +35,13 @@ func ends(j *rest.Job) model.Time {
 	return j.Outlook.Ends
 }
 
-// Sort orders jobs by one of Orders.
+// Sort sorts jobs by one of Orders.
 func Sort(jobs []rest.Job, by string) {
 	order := orders[by]
 	slices.SortStableFunc(jobs, func(a, b rest.Job) int { return cmp.Or(order(&a, &b), cmp.Compare(b.ID, a.ID)) })
 }
 
-// Nodes are the machines that a job's live tasks hold, each once.
+// Nodes are the nodes that a job's live tasks hold, each once.
 func Nodes(j *rest.Job) string {
 	var out []cell.NodeName
 	for i := range j.Tasks {
@@ -56,8 +56,8 @@ func Nodes(j *rest.Job) string {
 	return nodes(out, 0)
 }
 
-// Since leaves out the jobs that were submitted before a time. As lists are in order of submission,
-// with a job left out there is no further page.
+// Since removes the jobs that were submitted before a time. Since lists are in order of
+// submission, there is no further page once a job is removed.
 func Since(list *rest.JobList, from model.Time) {
 	n := len(list.Jobs)
 	list.Jobs = slices.DeleteFunc(list.Jobs, func(j rest.Job) bool { return j.Submitted < from })
@@ -66,9 +66,9 @@ func Since(list *rest.JobList, from model.Time) {
 	}
 }
 
-// Watch draws again and again until it is interrupted, each time that what is drawn has changed. On
-// a terminal it is drawn over what was there. Once it has been drawn, a try that fails is told, and
-// the next one follows: a server may start anew.
+// Watch draws again and again until it is interrupted, and shows the text each time it has
+// changed. On a terminal it replaces the previous text. After the first success errors are
+// only shown, and it goes on: a server may restart.
 func Watch(ctx context.Context, every time.Duration, terminal bool, draw func() (string, error),
 	show func(text string, err error)) error {
 	last, failed := "", ""

@@ -21,14 +21,14 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// maxFollowed bounds the tasks whose logs are followed at once: each takes one
-// stream of the server, two of one that knows no order of both.
+// maxFollowed bounds the tasks whose logs are followed at once. Each takes one stream of the
+// server, or two if the server does not know the order of both outputs.
 const maxFollowed = 32
 
 // maxTail bounds the lines of --tail, as the server does.
 const maxTail = 999_999_999
 
-// logFlags are what job logs was asked.
+// logFlags are the flags of job logs.
 type logFlags struct {
 	task    string
 	attempt int32
@@ -36,7 +36,7 @@ type logFlags struct {
 	tail    *int64 // nil is all
 	offset  int64
 	follow  bool
-	zip     string // the file of an archive, "-" for standard output
+	zip     string // file of an archive; "-" is standard output
 	onto    *cli.Screen
 }
 
@@ -94,13 +94,14 @@ a zip archive, a file for each task and stream.`,
 		}
 		err = a.logs(ctx, client, &j, l)
 		if rest.CodeOf(err) == rest.CodeNotFound && !errors.As(err, &cli.Hint{}) {
-			return cli.Hint{Err: err, Next: "see: comb job get " + j.Ref} // the job is known: no other name is meant
+			return cli.Hint{Err: err, Next: "see: comb job get " + j.Ref} // the job exists, so no similar name is suggested
 		}
 		return err
 	})
 }
 
-// zipLogs writes the logs of a job to an archive, which is there when it is whole.
+// zipLogs writes the logs of a job into an archive. The file appears only when it is
+// complete.
 func (a *commands) zipLogs(ctx context.Context, client *rest.Client, ref, name string) error {
 	if name == "-" {
 		if terminal(a.Out) != nil {
@@ -112,7 +113,7 @@ func (a *commands) zipLogs(ctx context.Context, client *rest.Client, ref, name s
 	if err != nil {
 		return fmt.Errorf("cannot write the logs: %w", err)
 	}
-	defer os.Remove(f.Name()) // where it was not renamed
+	defer os.Remove(f.Name()) // if it was not renamed
 	err = errors.Join(client.JobLogs(ctx, ref, f), f.Close())
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ func (a *commands) logs(ctx context.Context, client *rest.Client, j *rest.Job, l
 		if l.follow {
 			wg.Go(run)
 		} else {
-			run() // one after the other: their lines stay together
+			run() // one after the other, so that their lines stay together
 		}
 	}
 	wg.Wait()
@@ -170,7 +171,7 @@ func (a *commands) logs(ctx context.Context, client *rest.Client, j *rest.Job, l
 	return nil
 }
 
-// terminal is a stream as the terminal that it is, or nil.
+// terminal is a stream as a terminal; nil if it is none.
 func terminal(w io.Writer) *os.File {
 	if f, ok := w.(*os.File); ok && cli.IsTerminal(f) {
 		return f
@@ -193,7 +194,7 @@ func chosen(j *rest.Job, name string) ([]rest.TaskStatus, error) {
 		fmt.Sprintf("job %s has no task %q", j.Ref, name)), Next: "it has " + cli.TaskNames(j.Tasks)}
 }
 
-// logTail prints what one task prints, attempt after attempt when it follows.
+// logTail prints the log of one task, attempt after attempt when it follows.
 type logTail struct {
 	client *rest.Client
 	job    *rest.Job
@@ -201,7 +202,7 @@ type logTail struct {
 	query  rest.LogQuery
 	follow bool
 	to     cli.StreamPair
-	// earlier is told where an attempt is asked for that has no log yet, and one before it ran.
+	// earlier is called where the requested attempt has no log yet, but an earlier one ran.
 	earlier func(string)
 }
 
@@ -213,7 +214,7 @@ func (l *logTail) tellEarlier() {
 	}
 }
 
-// attempt prints the log of one attempt: both streams in their order, or the one that is asked for.
+// attempt prints the log of one attempt: both streams in their order, or the requested one.
 func (l *logTail) attempt(ctx context.Context) error {
 	out := l.to.To[0]
 	switch l.query.Stream {
@@ -285,8 +286,8 @@ func (l *logTail) run(ctx context.Context, one bool) error {
 	}
 }
 
-// ended reports whether the attempt that was followed is over, so that only a
-// later one can print more.
+// ended reports whether the followed attempt is over, so that only a later one can print
+// more.
 func (l *logTail) ended(j *rest.Job) bool {
 	for _, t := range j.Tasks {
 		if t.Role == l.task.Role && t.Index == l.task.Index && t.Attempt == l.query.Attempt {

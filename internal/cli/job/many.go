@@ -18,20 +18,20 @@ import (
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
-// most is how many jobs of a filter a command takes without a question.
+// most is how many jobs of a filter a command changes without a question.
 const most = 1
 
-// wish is a command about jobs that are named, or that a filter matches.
+// wish is a command on named jobs, or on those that match a filter.
 type wish struct {
-	verb  string               // of the question
-	done  string               // what is said of each job
-	idle  string               // said of a job that does not fit, and that is asked for by its name; "": it is refused, or changed all the same
-	fits  func(*rest.Job) bool // of the jobs of a filter
+	verb  string               // in the question
+	done  string               // printed for each job
+	idle  string               // printed for a named job to which the command does not apply; "" sends it to the server all the same
+	fits  func(*rest.Job) bool // selects jobs of a filter to which the command applies
 	ask   func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error)
-	after func(ctx context.Context, refs []string) error // once all were asked; nil: nothing
+	after func(ctx context.Context, refs []string) error // called after all requests; nil is nothing
 }
 
-// wish makes a command of a wish.
+// wish makes a command from a wish.
 func (k *commands) wish(c *cobra.Command, w *wish) *cobra.Command {
 	filter, yes := k.filter(c), false
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
@@ -72,7 +72,7 @@ func (k *commands) wish(c *cobra.Command, w *wish) *cobra.Command {
 	return c
 }
 
-// matching finds the jobs of a filter, and asks before it takes many.
+// matching finds the jobs of a filter, and asks before it changes many.
 func (k *commands) matching(c *cobra.Command, filter *Filter, yes bool, w *wish,
 	do func(context.Context, *rest.Client, []rest.Job) error) error {
 	q, err := filter.Query()
@@ -112,7 +112,7 @@ func (k *commands) matching(c *cobra.Command, filter *Filter, yes bool, w *wish,
 	return do(c.Context(), client, jobs)
 }
 
-// agreed shows jobs and asks about them.
+// agreed lists jobs and asks about them.
 func (k *commands) agreed(verb string, jobs []rest.Job) (bool, error) {
 	for i := range jobs[:min(len(jobs), 20)] {
 		fmt.Fprintf(k.Errs, "  %s (%d), %s, VC %s\n", jobs[i].Ref, jobs[i].ID, jobs[i].Phase, jobs[i].VC)
@@ -123,8 +123,8 @@ func (k *commands) agreed(verb string, jobs []rest.Job) (bool, error) {
 	return cli.Answered(k.App, fmt.Sprintf("%s these %d jobs?", verb, len(jobs)))
 }
 
-// askAll asks for each job, and tells of each that was asked even where another one fails. It
-// returns those.
+// askAll sends the command for each job, and reports those for which it was sent even when
+// another one fails. It returns them.
 func (k *commands) askAll(ctx context.Context, client *rest.Client, jobs []rest.Job, w *wish) (asked []string,
 	err error) {
 	var out []rest.Done

@@ -22,7 +22,7 @@ import (
 	"github.com/combsched/comb/internal/cli"
 )
 
-// runFlags are what comb job run was asked.
+// runFlags are the flags of comb job run.
 type runFlags struct {
 	job    rest.QuickJob
 	env    []string
@@ -103,7 +103,7 @@ and goes on later, unless it reported the last of its steps.`,
 	return c
 }
 
-// checkRun says what is wrong with a command line before anything is asked of a server.
+// checkRun reports mistakes in a command line before a server is asked.
 func checkRun(c *cobra.Command, q *rest.QuickJob) error {
 	switch {
 	case len(q.Command) == 0 && q.Image == "":
@@ -140,17 +140,17 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// clock matches times as slurm has them: [DAYS-]HOURS:MINUTES[:SECONDS], and MINUTES:SECONDS.
+// clock matches times in slurm's form: [DAYS-]HOURS:MINUTES[:SECONDS], and MINUTES:SECONDS.
 var clock = regexp.MustCompile(`^(?:(\d{1,3})-)?(\d{1,4}):(\d{1,2})(?::(\d{1,2}))?$`)
 
-// clockOf is such a time as it is written here; "" is that it is none.
+// clockOf converts such a time into the form of job files; "" if it is not one.
 func clockOf(text string) string {
 	part := clock.FindStringSubmatch(text)
 	if part == nil {
 		return ""
 	}
 	n := func(i int) time.Duration {
-		v, _ := strconv.Atoi(part[i]) // no digits are 0
+		v, _ := strconv.Atoi(part[i]) // "" becomes 0
 		return time.Duration(v)
 	}
 	if part[1] == "" && part[4] == "" {
@@ -205,9 +205,9 @@ func sendCode(ctx context.Context, a *commands, client *rest.Client, dir string)
 	})
 }
 
-// bring puts this folder and this environment into a job, and returns the client
-// over which they may go: they reach a process of this user alone. For a server
-// that is another user's, or elsewhere, it says so and leaves the job as it is.
+// bring adds the present folder and environment to a job, and returns the client over which
+// they may be sent: it reaches only a process of this user. For a server of another user, or
+// on another machine, it says so and leaves the job as it is.
 func (a *commands) bring(ctx context.Context, server *cli.Reached, q *rest.QuickJob) (*rest.Client, error) {
 	client, err := server.Local(ctx)
 	if err != nil {
@@ -241,7 +241,7 @@ func (a *commands) bring(ctx context.Context, server *cli.Reached, q *rest.Quick
 	return client, nil
 }
 
-// flagOfKey are the flags of job run by the key of the job file that they become.
+// flagOfKey maps keys of the job file to the flags of job run from which they come.
 var flagOfKey = map[string]string{
 	"name": "--name", "defaults.virtualCluster": "--vc", "taskRoles.main.instances": "--tasks",
 	"taskRoles.main.resourcePerInstance.gpu":       "--gpus",
@@ -281,8 +281,8 @@ var flagOfKey = map[string]string{
 	"quick.command[0]":                             "the program",
 }
 
-// byFlag names the flags where a refusal names the keys of a job file: what called
-// job run has never seen that file.
+// byFlag names flags where a refusal names keys of a job file, which the user of job run has
+// never seen.
 func byFlag(err error) error {
 	var p *rest.Problem
 	if !errors.As(err, &p) {
@@ -295,7 +295,7 @@ func byFlag(err error) error {
 	return err
 }
 
-// flagOf is the flag by which a key of a job file was given; another key is itself.
+// flagOf is the flag from which a key of a job file comes; other keys stay.
 func flagOf(key string) string {
 	if flag := flagOfKey[key]; flag != "" {
 		return flag
@@ -308,7 +308,7 @@ func flagOf(key string) string {
 	return key
 }
 
-// flagsWarned are warnings of a job file that name flags instead of its keys.
+// flagsWarned replaces the keys of a job file in warnings by flags.
 func flagsWarned(warnings []string) (out []string) {
 	for _, w := range warnings {
 		if key, text, ok := strings.Cut(w, ": "); ok {
@@ -354,17 +354,17 @@ func ports(c *cobra.Command, list []string) (map[string]int32, error) {
 	return out, nil
 }
 
-// submission is one job on its way to the server. key "" makes a fresh one.
+// submission is one job that is sent to the server. With key "" a new key is made.
 type submission struct {
 	request rest.SubmitRequest
 	key     string
 }
 
-// mostChecked is how many files are checked before the first is submitted: each check thinks as far
-// as comb job explain does.
+// mostChecked bounds how many files are checked before the first is submitted, since each
+// check costs as much as comb job explain.
 const mostChecked = 50
 
-// check tells all that is wrong with several files, before the first is submitted.
+// check reports all that is wrong with several files before the first is submitted.
 func (s *submissions) check(ctx context.Context, client *rest.Client) error {
 	if len(s.files) == 1 || len(s.files) > mostChecked {
 		return nil
@@ -380,7 +380,7 @@ func (s *submissions) check(ctx context.Context, client *rest.Client) error {
 			code == rest.CodeNotFound:
 			wrong = append(wrong, cli.InFile(s.files[i], err))
 		case err != nil:
-			return cli.InFile(s.files[i], err) // the server did not judge the file
+			return cli.InFile(s.files[i], err) // the server did not check the file
 		}
 	}
 	if len(wrong) == 0 {
@@ -389,14 +389,13 @@ func (s *submissions) check(ctx context.Context, client *rest.Client) error {
 	return cli.Hint{Err: errors.Join(wrong...), Next: "no job was submitted"}
 }
 
-// learnWithin is how long an interrupted submission asks a server that does not
-// answer whether it took the job.
+// learnWithin is how long an interrupted submission asks a server that does not answer
+// whether it accepted the job.
 const learnWithin = 30 * time.Second
 
-// accept submits a job. When its user interrupts it while the request is on its
-// way, the server may take the job or not: so the answer is waited for, and asked
-// for again by the same key, which cannot make a second job. With ctx done and no
-// error the job was accepted.
+// accept submits a job. If the user interrupts it while the request is sent, the server may
+// accept the job or not. So it waits for the answer, and repeats the request under the same
+// key, which cannot make a second job. With ctx done and no error the job was accepted.
 func (a *commands) accept(ctx context.Context, client *rest.Client, s submission) (rest.Submitted, error) {
 	if ctx.Err() != nil {
 		return rest.Submitted{}, ctx.Err() // nothing was sent
@@ -438,15 +437,15 @@ func (a *commands) accept(ctx context.Context, client *rest.Client, s submission
 	}
 }
 
-// unsure reports whether a submission that ended so may have been accepted.
+// unsure reports whether a submission with this error may have been accepted.
 func unsure(err error) bool {
 	var lost *rest.Unreachable
 	return errors.As(err, &lost) && !lost.Refused() || rest.CodeOf(err) == rest.CodeUnavailable ||
 		errors.Is(err, context.DeadlineExceeded)
 }
 
-// attend follows a job to its end; boxed is that it runs in containers. An interrupt asks to stop
-// it and goes on following; what it prints while it ends is still shown.
+// attend follows a job to its end. boxed says that it runs in containers. After an interrupt
+// it stops the job and goes on, so that the last output is still printed.
 func (a *commands) attend(ctx context.Context, client *rest.Client, ref string, boxed bool) error {
 	follow, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -505,7 +504,7 @@ func (a *commands) followJob(ctx context.Context, client *rest.Client, ref strin
 	return cli.JobOutcome(j.Phase)
 }
 
-// NewWaitLines tells what a job waits for.
+// NewWaitLines returns lines that show why a job waits.
 func NewWaitLines(onto *cli.Screen, out io.Writer, boxed bool) *WaitLines {
 	w := &WaitLines{Terminal: terminal(out) != nil, Boxed: boxed,
 		Clean: func(text string) string { return cli.Clean(text, false) }}

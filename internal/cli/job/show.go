@@ -60,7 +60,7 @@ func reason(j *rest.Job) string {
 	return j.Cause.String()
 }
 
-// classText is whose doing an end was, before what it was.
+// classText is the class of an end, before the description of it.
 func classText(c *rest.ExitClass) string {
 	if c == nil || c.Class == "" {
 		return ""
@@ -70,8 +70,8 @@ func classText(c *rest.ExitClass) string {
 
 func gaveWay(a rest.AttemptStatus) bool { return a.Cause == model.EndPreempted }
 
-// lastWords is what a task that failed by itself said last; what a platform's cause says is known
-// from that.
+// lastWords is the message of a task that failed by itself. For an end by the platform the
+// cause says it.
 func lastWords(e *rest.Exit) string {
 	if e.Cause != "" {
 		return ""
@@ -79,7 +79,7 @@ func lastWords(e *rest.Exit) string {
 	return e.Message
 }
 
-// clip keeps the beginning of a text, for a column of a table; comb job get shows all of it.
+// clip keeps the beginning of a text, for a column of a table. comb job get shows all of it.
 func clip(text string) string {
 	const longest = 50
 	if r := []rune(text); len(r) > longest {
@@ -102,13 +102,13 @@ func tasksText(j *rest.Job) string {
 	return fmt.Sprintf("%d/%d", n, len(j.Tasks))
 }
 
-// waitRun is how long the job waited, in all, and once it has started how long it has run: not
-// while it waited again or was suspended.
+// waitRun is how long the job waited in all, and once it has started how long it has run,
+// without further waits and suspensions.
 func (a *commands) waitRun(j *rest.Job) string {
 	if j.Started == 0 {
 		return a.Span(j.Submitted, j.Ended)
 	}
-	if j.Waited == 0 { // it ended before this was measured: all its waits but the first count as run
+	if j.Waited == 0 { // it ended before this was measured: all but its first wait count as run time
 		ran := narrate.Span(j.Ran)
 		if j.Ran == 0 && j.Phase.Ended() {
 			ran = a.Span(j.Started, j.Ended)
@@ -118,11 +118,11 @@ func (a *commands) waitRun(j *rest.Job) string {
 	return narrate.Span(j.Waited) + "/" + narrate.Span(j.Ran)
 }
 
-// doneText is the part of a job's steps that is done.
+// doneText is the finished part of a job's steps.
 func doneText(o *rest.JobOutlook) string { return fmt.Sprintf("%d.%d%%", o.Done/10, o.Done%10) }
 
-// leftText is how far a job is, as it reports, and when it ends or has to leave its place, with
-// what that rests on: in brief, such as "12.5%, 1h4m (reported steps)", or "at most 59m (drain)".
+// leftText is a job's reported progress, and when it ends or must leave its place, with the
+// basis of that. brief is such as "12.5%, 1h4m (reported steps)", or "at most 59m (drain)".
 func leftText(j *rest.Job, now time.Time, brief bool) string {
 	o := rest.JobOutlook{}
 	if j.Outlook != nil {
@@ -246,7 +246,7 @@ func (a *commands) drawJob(t *cli.Table, j *rest.Job) {
 	}
 }
 
-// drawTask is the line of a task; said is what the job's message says of an end.
+// drawTask prints the line of a task. said is the part of the job's message about an end.
 func drawTask(t *cli.Table, k *rest.TaskStatus, said string) {
 	t.Row(fmt.Sprintf("%s-%d", k.Role, k.Index), k.State.String(), cli.Number(k.Attempt), string(k.Node), string(k.SKU),
 		narrate.Devices(k.Devices, k.Parts), mayUse(k), portList(k.Ports), pid(k.PID),
@@ -261,7 +261,7 @@ func whatNext(c *rest.ExitClass) string {
 	return string(c.Actor) + ": " + c.Next
 }
 
-// refusal is why a job that waits was refused where it was to start last; "" is that it was not.
+// refusal is why a waiting job was last refused at its start; "" if it was not.
 func refusal(j *rest.Job) string {
 	if j.Phase != model.Waiting {
 		return ""
@@ -274,8 +274,8 @@ func refusal(j *rest.Job) string {
 	return ""
 }
 
-// retries says how often a job was tried again after a failure. Some failures are not the job's,
-// and do not count against the retries that it may have.
+// retries says how often a job was retried after a failure. Some failures are not the job's
+// own, and do not count against its retries.
 func retries(j *rest.JobStatus) string {
 	switch {
 	case j.Retry == 0:
@@ -286,7 +286,7 @@ func retries(j *rest.JobStatus) string {
 	return fmt.Sprintf("%d, of which %d count as its own failures", j.Retry, j.Counted)
 }
 
-// preempted says how often a job gave way, and for which jobs.
+// preempted says how often a job was preempted, and for which jobs.
 func preempted(j *rest.JobStatus) string {
 	switch {
 	case j.Preempted+j.Yielded == 0:
@@ -298,15 +298,15 @@ func preempted(j *rest.JobStatus) string {
 		j.Yielded)
 }
 
-// borrows reports whether a job of guaranteed work runs without its guarantee:
-// it was preempted lazily, or a change of the configuration took the guarantee.
+// borrows reports whether a job of guaranteed priority runs without its guarantee: it was
+// preempted lazily, or a change of the configuration took the guarantee.
 func borrows(j *rest.Job) bool {
 	return j.Priority >= cell.MinGuaranteed && slices.ContainsFunc(j.Attempts, func(a rest.AttemptStatus) bool {
 		return a.Opportunistic && a.State != model.AttemptOver
 	})
 }
 
-// mayUse says the limits of a task that was started.
+// mayUse describes the limits of a task that was started.
 func mayUse(t *rest.TaskStatus) string {
 	if t.State == model.TaskWaiting {
 		return ""
@@ -314,7 +314,7 @@ func mayUse(t *rest.TaskStatus) string {
 	return t.Limits.String()
 }
 
-// portList shows a task's ports, with a dash for those in a row: "20017-20018,20040".
+// portList writes a task's ports, with a dash for ranges: "20017-20018,20040".
 func portList(ports []int32) string {
 	var out []string
 	for i := 0; i < len(ports); {
@@ -354,7 +354,7 @@ func (a *commands) jobEvents() *cobra.Command {
 			other, err := client.Job(ctx, rest.JobRef(id))
 			return other.Ref, err
 		})
-		ref = rest.JobRef(j.ID) // a name may get a new owner while it is followed
+		ref = rest.JobRef(j.ID) // the name may go to a new job while this one is followed
 		if follow {
 			return client.Follow(ctx, ref, after, rest.Follower{Event: func(e rest.Event) error { return a.printEvent(told, e) }})
 		}
@@ -379,7 +379,7 @@ func (a *commands) jobEvents() *cobra.Command {
 	})
 }
 
-// printEvent prints one event of a stream: JSON lines, or a line for people.
+// printEvent prints one event of a stream: a JSON line, or a line for people.
 func (a *commands) printEvent(told *narrate.Narrator, e rest.Event) error {
 	if a.Format != "table" {
 		return json.NewEncoder(a.Out).Encode(e)

@@ -47,7 +47,7 @@ a job has 32 at most, also when it has ended. job list --tag lists the jobs that
 				wrong = append(wrong, why)
 			}
 		}
-		if len(wrong) > 0 { // none is given before all can be
+		if len(wrong) > 0 { // either all are set or none
 			return cli.Usage(c, "%s", strings.Join(wrong, "\n"))
 		}
 		return one(c, args[:1])

@@ -20,7 +20,7 @@ minutes as a line, the present CPUs, memory, bytes a second from and to disks, a
 all running jobs that can be read. --once shows it once, as do -o json and an output that is no terminal.`,
 		Example: "  comb job top\n  comb job top train --once"}
 	c.Flags().BoolVar(&once, "once", false, "show it once")
-	c = k.withJob(c, nil) // completes names
+	c = k.withJob(c, nil) // to complete names
 	c.Args = nil
 	c.RunE = func(c *cobra.Command, refs []string) error {
 		if slices.Contains(refs, "") {
@@ -45,10 +45,10 @@ all running jobs that can be read. --once shows it once, as do -o json and an ou
 	return c
 }
 
-// mostTop bounds the jobs that are shown without names.
+// mostTop bounds the jobs that are shown where none is named.
 const mostTop = 100
 
-// usages asks for what jobs take: those that are named, else all that run and can be read.
+// usages asks for the usage of jobs: the named ones, else all that run and can be read.
 func usages(ctx context.Context, client *rest.Client, refs []string) ([]rest.JobUsage, error) {
 	all := []rest.JobUsage{}
 	named := len(refs) > 0
@@ -64,7 +64,7 @@ func usages(ctx context.Context, client *rest.Client, refs []string) ([]rest.Job
 	for _, ref := range refs {
 		u, err := client.JobUsage(ctx, ref)
 		if code := rest.CodeOf(err); !named && (code == rest.CodeNotFound || code == rest.CodeForbidden) {
-			continue // it is another team's, or gone by now
+			continue // it is another team's, or has ended meanwhile
 		}
 		if err != nil {
 			return nil, err
@@ -100,7 +100,7 @@ func drawTop(t *cli.Table, all []rest.JobUsage) {
 	}
 }
 
-// of says an amount, and its limit where there is one.
+// of writes an amount, and its limit where there is one.
 func of(now string, limit int64, text func(int64) string) string {
 	if limit == 0 {
 		return now
@@ -108,8 +108,8 @@ func of(now string, limit int64, text func(int64) string) string {
 	return now + " of " + text(limit)
 }
 
-// line draws the CPUs of the samples, of the limit, or of their most where there is none: 30 of
-// them at most.
+// line draws the CPUs of the last samples, at most 30, relative to the limit, or without one
+// to their maximum.
 func line(u *rest.TaskUsage) string {
 	const bars, most = "▁▂▃▄▅▆▇█", 30
 	samples := u.Samples[max(0, len(u.Samples)-most):]

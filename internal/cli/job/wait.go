@@ -14,19 +14,19 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// WaitLines show why a job waits, and what it is told: each kind of reason and each notice once,
-// and on a terminal as lines that change in their place until the job runs.
+// WaitLines show why a job waits, and its notices: each kind of reason and each notice once.
+// On a terminal the reason is a line that changes in place until the job runs.
 type WaitLines struct {
 	Terminal bool
-	Boxed    bool // the job runs in containers: all notices are shown, else those that last
+	Boxed    bool // the job runs in containers: all notices are shown, else only lasting ones
 	Clean    func(string) string
 	reason   *cli.LineWriter
 	notice   *cli.LineWriter
-	last     string // what kind of reason is shown
+	last     string // kind of the reason that is shown
 	told     map[string]bool
 }
 
-// On begins to show on a screen, and what goes on to out.
+// On begins to show lines on a screen, which goes on to out.
 func (w *WaitLines) On(onto *cli.Screen, out io.Writer) *WaitLines {
 	w.told = map[string]bool{}
 	w.reason = onto.Writer(out, w.Terminal, "waiting: ")
@@ -34,13 +34,13 @@ func (w *WaitLines) On(onto *cli.Screen, out io.Writer) *WaitLines {
 	return w
 }
 
-// Show shows what is new.
+// Show prints what is new.
 func (w *WaitLines) Show(j *rest.Job) {
 	changes, lasting := w.Terminal && j.Started == 0, min(j.Lasting, len(j.Notices))
 	reason, kind := "", ""
 	if r := j.Reason; r != nil && !j.Phase.Ended() {
 		reason = w.Clean(r.Message)
-		// The message has times and numbers that change with each look.
+		// The message has times and numbers that change each time.
 		kind = fmt.Sprint(r.Code, r.Jobs, r.Nodes)
 	}
 	if kind != w.last && !changes {
@@ -74,13 +74,13 @@ func stay(w *cli.LineWriter, text string) {
 	}
 }
 
-// The pauses between two looks at a job that waits or starts, and at one that runs.
+// Pauses between two requests: for a job that waits or starts, and for one that runs.
 const (
 	lookSoon = time.Second
 	lookLate = 10 * time.Second
 )
 
-// Follow looks again and again, until ctx is done or the job has ended.
+// Follow repeats the request until ctx is done or the job has ended.
 func (w *WaitLines) Follow(ctx context.Context, client *rest.Client, ref string) {
 	for pause := lookSoon; ; {
 		select {
@@ -90,7 +90,7 @@ func (w *WaitLines) Follow(ctx context.Context, client *rest.Client, ref string)
 		}
 		j, err := client.Job(ctx, ref)
 		if err != nil {
-			continue // what reads the logs says what is wrong with the server
+			continue // the reader of the logs reports what is wrong with the server
 		}
 		if w.Show(&j); j.Phase.Ended() {
 			return
@@ -101,7 +101,7 @@ func (w *WaitLines) Follow(ctx context.Context, client *rest.Client, ref string)
 	}
 }
 
-// runs reports whether no task of a job waits or starts.
+// runs reports whether all tasks of a job run: none waits or starts.
 func runs(j *rest.Job) bool {
 	return !slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool {
 		return t.State == model.TaskWaiting || t.State == model.TaskStarting

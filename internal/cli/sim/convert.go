@@ -15,8 +15,8 @@ import (
 	"github.com/combsched/comb/internal/spec/trace"
 )
 
-// traceOutput are the flags of the commands that write a trace. Their --output
-// is a file and hides the global one, which would choose a format of tables.
+// traceOutput are the flags of the commands that write a trace. Their --output is a file, and
+// hides the global flag for the format of tables.
 type traceOutput struct{ file, to string }
 
 func (o *traceOutput) flags(c *cobra.Command) {
@@ -24,7 +24,7 @@ func (o *traceOutput) flags(c *cobra.Command) {
 	c.Flags().StringVar(&o.to, "to", "comb", "format to write: comb, tiresias, philly-csv or chronus")
 }
 
-// create begins the file.
+// create creates the file.
 func (o *traceOutput) create(a *commands, c *cobra.Command) (*trace.Writer, error) {
 	known := false
 	for _, f := range trace.Writable() {
@@ -46,8 +46,8 @@ func (o *traceOutput) create(a *commands, c *cobra.Command) (*trace.Writer, erro
 	return trace.Create(o.file, trace.Format(o.to))
 }
 
-// write writes all jobs. What the format could not carry is told on stderr, and
-// so is all else, so that standard output is the trace alone.
+// write writes all jobs. What the format cannot carry is reported on stderr, like everything
+// else, so that standard output is only the trace.
 func (o *traceOutput) write(a *commands, c *cobra.Command, jobs iter.Seq2[trace.Job, error]) error {
 	w, err := o.create(a, c)
 	if err != nil {
@@ -151,7 +151,7 @@ func (a *commands) traceGenerate() *cobra.Command {
 	f.StringVar(&mix, "slo-mix", "35/35/30", "parts of strict, soft and best-effort jobs under the survey")
 	out.flags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		var wrong [5]error // all are told at once
+		var wrong [5]error // all are reported at once
 		spec.Cluster, wrong[0] = shapesOf(c, cluster)
 		spec.LoadMilli, wrong[1] = loadOf(c, load)
 		if spec.Mix, wrong[2] = trace.ParseMix(mix); wrong[2] != nil {
@@ -164,7 +164,7 @@ func (a *commands) traceGenerate() *cobra.Command {
 		if c.Flags().Changed("slo-mix") && slo == "none" && wrong[2] == nil {
 			wrong[2] = errors.New("--slo-mix says which jobs of the survey have deadlines: it wants --slo survey")
 		}
-		if cluster != "" && wrong[0] != nil { // any will do for the other checks
+		if cluster != "" && wrong[0] != nil { // any cluster will do for the other checks
 			spec.Cluster = []trace.Shape{{Nodes: 1 << 20, GPUs: 1}}
 		}
 		var jobs iter.Seq[trace.Job]

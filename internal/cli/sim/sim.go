@@ -1,5 +1,5 @@
-// Package sim has the commands of traces, simulations and scenarios, which need no server. It must
-// not know how any of them is run.
+// Package sim has the commands of traces, simulations and scenarios, which need no server. It
+// must not know how any of them runs.
 package sim
 
 import (
@@ -32,22 +32,22 @@ func (a *commands) simCommand() *cobra.Command {
 		a.simReplay(), a.simSweep(), a.simCompare(), a.simReport())
 }
 
-// simFlags are what says how a trace is replayed.
+// simFlags are the flags of a simulation.
 type simFlags struct {
 	trace   traceInput
 	file    string
 	dir     string
 	journal string
 	version string // of this program
-	// vcPolicies are VC=POLICY as given
+	// vcPolicies are the values VC=POLICY as given
 	vcPolicies []string
 	spec       simulate.Spec
 }
 
-// speedsUsage is what --throughputs of a simulation is for.
+// speedsUsage describes --throughputs of a simulation.
 const speedsUsage = "table of speeds, ours or Gavel's (docs/simulate.md); without one every job has full speed"
 
-// shared are the flags of a run and of a replay.
+// shared adds the flags that a run and a replay share.
 func (s *simFlags) shared(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVar(&s.vcPolicies, "vc-policy", nil, "policy of one virtual cluster: VC=NAME[:key=value,...]; may be given several times")
@@ -79,7 +79,7 @@ func (s *simFlags) flags(c *cobra.Command) {
 	f.Float64Var(&s.spec.Load, "load", 0, "factor by which jobs arrive faster (default 1)")
 }
 
-// check tells all that is wrong with the flags at once.
+// check reports all that is wrong with the flags at once.
 func (s *simFlags) check(c *cobra.Command) error {
 	var missing []string
 	for _, f := range []struct{ name, value string }{{"--trace", s.file}, {"--cluster", s.spec.Cluster},
@@ -95,7 +95,7 @@ func (s *simFlags) check(c *cobra.Command) error {
 	if s.file != "" {
 		wrong = append(wrong, checkTrace(s.file))
 	}
-	if c.Flags().Changed("load") && s.spec.Load == 0 { // which is the default elsewhere
+	if c.Flags().Changed("load") && s.spec.Load == 0 { // elsewhere 0 is the default
 		wrong = append(wrong, errors.New("--load: want a number from 0.001 to 1000, found 0"))
 	}
 	s.spec.Throughputs, s.spec.GPU = s.trace.throughputs, s.trace.GPU
@@ -106,7 +106,7 @@ func (s *simFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-// checkTrace wants a file that can be read more than once.
+// checkTrace refuses a file that cannot be read more than once.
 func checkTrace(file string) error {
 	switch info, err := os.Stat(file); {
 	case file == "-":
@@ -116,10 +116,10 @@ func checkTrace(file string) error {
 	case err == nil && !info.Mode().IsRegular():
 		return fmt.Errorf("--trace: %s is no regular file, and a simulation reads its trace more than once; name the file with the jobs in it", file)
 	}
-	return nil // what else is wrong with it is seen when it is opened
+	return nil // other problems show when it is opened
 }
 
-// readVCPolicies reads what --vc-policy gives. A policy may hold commas.
+// readVCPolicies reads the values of --vc-policy. A policy may contain commas.
 func (s *simFlags) readVCPolicies() error {
 	var wrong []error
 	s.spec.VCPolicies = map[string]string{}
@@ -177,7 +177,7 @@ func (s *simFlags) writes() []cli.Writes {
 	return all
 }
 
-// run runs a simulation into the folder and the journal that the flags say.
+// run runs a simulation into the folder and the journal of the flags.
 func (s *simFlags) run(sim func(simulate.Folder, simulate.Options) (*simulate.Result, error)) (r *simulate.Result,
 	err error) {
 	if os.Getenv("GOGC") == "" {
@@ -198,16 +198,16 @@ func (s *simFlags) run(sim func(simulate.Folder, simulate.Options) (*simulate.Re
 	return r, err
 }
 
-// runProgress tells on a terminal how far a run is.
+// runProgress shows the progress of a run on a terminal.
 type runProgress struct {
 	w          io.Writer
 	shown      bool
 	jobs, over int
 	begin      model.Time
-	last       time.Time // when it told that
+	last       time.Time // when it was last shown
 }
 
-// batch counts jobs, and tells of them twice a second.
+// batch counts jobs, and shows them twice a second.
 func (p *runProgress) batch(b engine.Batch) {
 	for i := range b.Records {
 		switch b.Records[i].Event.(type) {
@@ -228,15 +228,15 @@ func (p *runProgress) batch(b engine.Batch) {
 	}
 }
 
-// end takes the line away.
+// end removes the line.
 func (p *runProgress) end() {
 	if !p.last.IsZero() {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
 }
 
-// journalled runs a simulation whose journal goes to a file; without a name it is in
-// memory. A run that fails leaves no file.
+// journalled runs a simulation whose journal goes to a file; without a name it is in memory.
+// A failed run leaves no file.
 func journalled(file string, run func(simulate.Options) error) error {
 	o := simulate.Options{Policies: policy.New}
 	if file == "" {
@@ -254,7 +254,7 @@ func journalled(file string, run func(simulate.Options) error) error {
 	return w.Close()
 }
 
-// traceError adds how to go on after a bad row.
+// traceError adds how to continue after a bad row.
 func traceError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -262,7 +262,7 @@ func traceError(err error) error {
 	return badTrace(err)
 }
 
-// drawRun shows the figures that most want to see.
+// drawRun prints the main figures.
 func drawRun(t *cli.Table, dir string, r *simulate.Result) {
 	s := &r.Summary
 	t.Row("jobs", fmt.Sprintf("%d, of which %d ended", s.Jobs, s.Finished))
@@ -297,7 +297,7 @@ func drawRun(t *cli.Table, dir string, r *simulate.Result) {
 	for _, f := range r.Refusals {
 		t.Row("refused", f.String())
 	}
-	if s.Finished > 0 { // else there is nothing to take a mean of
+	if s.Finished > 0 { // else there is no mean
 		t.Row("JCT", fmt.Sprintf("%.0f s on average, median %.0f s, p95 %.0f s", s.JCTAvg, s.JCTP50, s.JCTP95))
 		t.Row("queueing", fmt.Sprintf("%.0f s on average: %.0f s while the guarantee was used up, %.0f s while enough was free (shape, hardware or jobs ahead)", s.QueueAvg, s.QueueFairShareAvg, s.QueueFragmentationAvg))
 		t.Row("makespan", fmt.Sprintf("%.0f s", s.Makespan))
@@ -308,7 +308,7 @@ func drawRun(t *cli.Table, dir string, r *simulate.Result) {
 	t.Row("results", filepath.Join(dir, "report.html"))
 }
 
-// costSince measures this program.
+// costSince measures what this program used since a moment.
 func costSince(began time.Time) metrics.Cost {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
@@ -404,8 +404,8 @@ func phillyOf(ctx context.Context, path string) (*metrics.PhillyReport, error) {
 	return metrics.PhillyOfEvents(func(f func(model.Record) error) error { return h.Replay(ctx, 0, f) })
 }
 
-// openJournal opens a data directory or the file of a journal; another folder is told
-// apart.
+// openJournal opens a data directory or the file of a journal. Any other folder gets an error
+// of its own.
 func openJournal(ctx context.Context, path string) (store.History, error) {
 	h, err := store.OpenHistory(ctx, path)
 	switch info, wrong := os.Stat(path); {
@@ -420,7 +420,7 @@ func openJournal(ctx context.Context, path string) (store.History, error) {
 	return nil, fmt.Errorf("%w\n  %s is no folder of results of comb sim run either", err, path)
 }
 
-// writeFile writes a file with what write gives.
+// writeFile creates a file that write fills.
 func writeFile(name string, write func(io.Writer) error) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -432,7 +432,7 @@ func writeFile(name string, write func(io.Writer) error) error {
 // commands are the commands of traces and simulations.
 type commands struct{ *cli.App }
 
-// Commands are all of them.
+// Commands are all commands of this package.
 func Commands(of *cli.App) []*cobra.Command {
 	a := &commands{of}
 	return []*cobra.Command{a.scriptCommand(), a.traceCommand(), a.simCommand()}

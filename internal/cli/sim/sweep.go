@@ -76,12 +76,12 @@ func (a *commands) sweep(c *cobra.Command, file, dir string, workers int) error 
 	return sweepErrors(cells)
 }
 
-// shownCells is how many errors of cells are told at once.
+// shownCells bounds the errors of cells that are shown.
 const shownCells = 10
 
-// sweepErrors tells which cells failed, and why.
+// sweepErrors reports which cells failed, and why.
 func sweepErrors(cells []simulate.Cell) error {
-	first, same := []*simulate.Cell{}, map[string]int{} // what fails alike is told once
+	first, same := []*simulate.Cell{}, map[string]int{} // equal failures are reported once
 	for i := range cells {
 		c := &cells[i]
 		if c.Err == nil {
@@ -123,7 +123,7 @@ func drawSweep(t *cli.Table, dir string, cells []simulate.Cell) {
 	t.Row("table", filepath.Join(dir, "sweep.csv"))
 }
 
-// sweepProgress tells on a terminal how far a sweep is; elsewhere it is silent.
+// sweepProgress shows the progress of a sweep on a terminal; elsewhere it is silent.
 type sweepProgress struct {
 	w                io.Writer
 	all, done, fresh int

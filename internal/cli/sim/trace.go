@@ -39,14 +39,14 @@ func (in *traceInput) flags(c *cobra.Command) {
 	f.StringVar(&in.JobTable, "job-table", "", "pai_job_table of an alibaba2020 trace (default: the one beside the task table)")
 }
 
-// reads are the files that reading a trace takes.
+// reads are the files that are read for a trace.
 func (in *traceInput) reads(file string) []string {
 	o := in.Options
 	o.Format = trace.Format(in.format)
 	return []string{file, in.throughputs, trace.JobTable(file, o)}
 }
 
-// check tells whether there is such a format.
+// check checks that the format exists.
 func (in *traceInput) check() error {
 	if !slices.Contains(strings.Split(trace.FormatNames(), ", "), in.format) {
 		return fmt.Errorf("--format %q: want one of %s", in.format, trace.FormatNames())
@@ -54,7 +54,7 @@ func (in *traceInput) check() error {
 	return nil
 }
 
-// prepare reads the options' own files.
+// prepare reads the files of the options.
 func (in *traceInput) prepare() error {
 	in.Format = trace.Format(in.format)
 	if in.throughputs == "" {
@@ -65,13 +65,13 @@ func (in *traceInput) prepare() error {
 	return err
 }
 
-// source is a trace to replay.
+// source is a trace to simulate.
 func (in *traceInput) source(file string) (*simulate.Trace, error) {
 	err := in.prepare()
 	return &simulate.Trace{Path: file, Options: in.Options}, err
 }
 
-// open opens a trace; "-" is standard input, which stream then opens.
+// open opens a trace. "-" is standard input, which stream then opens.
 func (in *traceInput) open(a *commands, c *cobra.Command, file string,
 	stream func(string, io.Reader, trace.Options) (*trace.Reader, error)) (*trace.Reader, error) {
 	if err := in.prepare(); err != nil {
@@ -91,8 +91,8 @@ func (in *traceInput) open(a *commands, c *cobra.Command, file string,
 	return r, err
 }
 
-// untilDone reads a stream whose Read nothing else can end, such as that of a pipe into
-// into which nothing is written, until the command is interrupted.
+// untilDone reads a stream until the command is interrupted. Otherwise a Read from a pipe
+// into which nothing is written could not be ended.
 func untilDone(ctx context.Context, in io.Reader) io.Reader {
 	out, fill := io.Pipe()
 	context.AfterFunc(ctx, func() { _ = fill.CloseWithError(ctx.Err()) })
@@ -103,13 +103,13 @@ func untilDone(ctx context.Context, in io.Reader) io.Reader {
 	return out
 }
 
-// goodJobs yields the jobs of a trace until the command is interrupted. Bad rows are
-// gathered and yielded as one error at the end, or when there are many.
+// goodJobs yields the jobs of a trace until the command is interrupted. Bad rows become one
+// error at the end, or when there are many.
 func goodJobs(ctx context.Context, jobs iter.Seq2[trace.Job, error]) iter.Seq2[trace.Job, error] {
 	return func(yield func(trace.Job, error) bool) {
 		n := 0
 		for j, err := range trace.Good(jobs) {
-			if n++; (n%4096 == 0 || err != nil) && ctx.Err() != nil { // the file was closed for it
+			if n++; (n%4096 == 0 || err != nil) && ctx.Err() != nil { // the file was closed because of that
 				yield(j, ctx.Err())
 				return
 			}
@@ -140,8 +140,8 @@ func badTrace(err error) error {
 type traceReport struct {
 	File    string        `json:"file"`
 	Format  trace.Format  `json:"format"`
-	Skipped []trace.Count `json:"skipped,omitempty"` // entries that are no GPU jobs
-	Bad     []trace.Count `json:"bad,omitempty"`     // rows passed over by --lenient
+	Skipped []trace.Count `json:"skipped,omitempty"` // entries that are not GPU jobs
+	Bad     []trace.Count `json:"bad,omitempty"`     // rows that --lenient skipped
 	Mended  []trace.Count `json:"mended,omitempty"`
 	*trace.Summary
 }

@@ -1,7 +1,7 @@
-// Package accounts answers the routes about people: signing in and out, the own account, users,
-// groups, tokens and the audit log. It must not decide which users may ask (the server's guard
-// does, by internal/core/access), and never gives away a password's hash, or a token's secret but
-// in the answer that made it.
+// Package accounts answers the routes about people: signing in and out, the user's own
+// account, users, groups, tokens and the audit log. It must not decide which users may ask
+// (the server's guard does, by internal/core/access). It never returns a password's hash, and
+// a token's secret only in the answer that made the token.
 package accounts
 
 import (
@@ -32,14 +32,14 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 )
 
-// SecureCookie and PlainCookie carry a session's token; a page of another host cannot set the
-// first, which needs TLS.
+// SecureCookie and PlainCookie carry a session's token. SecureCookie needs TLS; pages of
+// other hosts cannot set it.
 const (
 	SecureCookie = "__Host-comb_session"
 	PlainCookie  = "comb_session"
 )
 
-// House is what the routes need of their server.
+// House is what the routes need from their server.
 type House struct {
 	Directory *people.Directory
 	Warden    *authorizer.Authorizer
@@ -49,16 +49,16 @@ type House struct {
 	Log       *slog.Logger
 }
 
-// accounts has the routes.
+// accounts are the routes.
 type accounts struct {
 	House
-	finishing limiter.Limiter // answers of the provider: it may be long in taking a code back
-	match     sync.Mutex      // If-Match is checked under it
+	finishing limiter.Limiter // answers of the provider that are processed, which may take long
+	match     sync.Mutex      // held while If-Match is checked and a change is made
 	codes     codes
 }
 
-// Answers of the provider that are worked on at a time, each for up to 15 seconds: of all, and of
-// one address.
+// How many answers of the provider are processed at a time, each for up to 15 seconds: in
+// all, and of one address.
 const (
 	maxFinishing    = 1000
 	maxFinishingOne = 100
@@ -89,7 +89,7 @@ func Register(api huma.API, h House) {
 	huma.Register(api, web("begin-sign-in", ProviderPath, "Send a browser to the identity provider", map[string]*huma.Response{
 		"302": {Description: "To the identity provider"}, "502": html}), a.begin)
 	back := web("finish-sign-in", strings.TrimPrefix(oidc.CallbackPath, rest.Prefix), "Where the identity provider sends the browser back to", map[string]*huma.Response{"200": html, "403": html, "500": html})
-	back.SkipValidateParams = true // providers send more than they need
+	back.SkipValidateParams = true // providers send further parameters
 	huma.Register(api, back, a.finish)
 	huma.Register(api, open("redeem-sign-in", http.MethodPost, "/sessions:redeem", "Make the session of a command whose user has signed in by a browser"), a.redeem)
 	huma.Register(api, op("sign-out", http.MethodDelete, "/sessions", "End the token that asks"), a.signOut)
@@ -117,7 +117,7 @@ type answered[T any] struct{ Body T }
 
 func answer[T any](v T) (*answered[T], error) { return &answered[T]{Body: v}, nil }
 
-// tagged is an answer with the tag of what it shows.
+// tagged is an answer with the tag of its content.
 type tagged[T any] struct {
 	ETag string `header:"ETag"`
 	Body T
@@ -128,7 +128,7 @@ func withTag[T any](v T) (*tagged[T], error) {
 	return &tagged[T]{tag, v}, err
 }
 
-// tagOf names a value by its content.
+// tagOf is the tag of a value: a hash of its content.
 func tagOf(v any) (string, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -138,7 +138,7 @@ func tagOf(v any) (string, error) {
 	return `"` + hex.EncodeToString(sum[:16]) + `"`, nil
 }
 
-// checkTag compares If-Match, "" for any, with what is there.
+// checkTag compares If-Match, "" for any, with the present value.
 func checkTag(match string, v any) error {
 	if match == "" || strings.TrimSpace(match) == "*" {
 		return nil
@@ -205,7 +205,7 @@ func forbidden(format string, args ...any) error {
 	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, fmt.Sprintf(format, args...))
 }
 
-// life reads how long something is to last; "" is 0.
+// life reads a duration; "" is 0.
 func life(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -232,7 +232,7 @@ func (a *accounts) rights(ctx context.Context) (table *access.Rights, vcs []cell
 	return table, vcs, err
 }
 
-// sinceEpoch is a time on the wire.
+// sinceEpoch is a time in the form of the API.
 func sinceEpoch(t time.Time) model.Time {
 	if t.IsZero() {
 		return 0

@@ -42,19 +42,19 @@ func (a *accounts) createUsers(ctx context.Context, in *struct{ Body rest.NewUse
 	for i := range list {
 		u, err := a.Directory.User(list[i].Name)
 		if err != nil {
-			continue // it is deleted again already
+			continue // it was deleted meanwhile
 		}
 		out.Users = append(out.Users, wireUser(&u))
 	}
 	return answer(out)
 }
 
-// ByName is in the input of routes about one user or group.
+// ByName is the input of routes about one user or group.
 type ByName struct {
 	Name string `path:"name" maxLength:"255"`
 }
 
-// Matching is in the input of changes of one user or group.
+// Matching is the input of changes of one user or group.
 type Matching struct {
 	ByName
 	IfMatch string `header:"If-Match" maxLength:"200" doc:"The tag of what is changed; none or * changes any"`
@@ -68,7 +68,7 @@ func (a *accounts) user(_ context.Context, in *ByName) (*tagged[rest.User], erro
 	return withTag(wireUser(&u))
 }
 
-// present checks that a user is what the asker has read. The mutex is held.
+// present checks that a user is as the asker read it. The mutex is held.
 func (a *accounts) present(in Matching) error {
 	u, err := a.Directory.User(in.Name)
 	if err != nil {
@@ -109,7 +109,7 @@ func (a *accounts) deleteUser(ctx context.Context, in *Matching) (*struct{}, err
 	return nil, a.fail(a.Directory.DeleteUser(ctx, authorizer.Of(ctx).Principal.User, in.Name))
 }
 
-// wireGroup shows a group with its members in order of name.
+// wireGroup is a group with its members in order of name.
 func (a *accounts) wireGroup(g *access.Group) rest.Group {
 	out := rest.Group{Name: g.Name, Description: g.Description, External: g.External, Members: []string{}, Created: sinceEpoch(g.Created),
 		UID: g.UID, GID: g.GID}
@@ -119,7 +119,7 @@ func (a *accounts) wireGroup(g *access.Group) rest.Group {
 	return out
 }
 
-// everyone is the group that is always there.
+// everyone is the group that always exists.
 var everyone = access.Group{Name: access.Everyone, Description: "each user"}
 
 func (a *accounts) groups(context.Context, *struct{}) (*answered[rest.GroupList], error) {
@@ -164,7 +164,7 @@ func (a *accounts) group(_ context.Context, in *ByName) (*tagged[rest.Group], er
 	return withTag(g)
 }
 
-// createGroup refuses members that are not there before it makes the group.
+// createGroup checks that the members exist before it creates the group.
 func (a *accounts) createGroup(ctx context.Context, in *struct{ Body rest.NewGroup }) (*tagged[rest.Group], error) {
 	a.match.Lock()
 	defer a.match.Unlock()
@@ -189,7 +189,8 @@ func (a *accounts) createGroup(ctx context.Context, in *struct{ Body rest.NewGro
 	return a.group(ctx, &ByName{in.Body.Name})
 }
 
-// changeable finds a group that may be changed and is what the asker has read. The mutex is held.
+// changeable checks that a group may be changed and is as the asker read it. The mutex is
+// held.
 func (a *accounts) changeable(in Matching) error {
 	g, err := a.find(in.Name)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/combsched/comb/internal/core/access"
 )
 
-// MissingGroups warns of groups that a cluster file gives roles and that are not there. They may be
-// made later: it is no mistake.
+// MissingGroups warns of groups that have roles in a cluster file and do not exist. It is no
+// error: they may be created later.
 func MissingGroups(grants []access.Grant, directory *people.Directory) (warnings []string) {
 	known := []string{access.Everyone}
 	for _, g := range directory.Groups() {

@@ -27,17 +27,17 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 )
 
-// ProviderPath is where a browser begins to sign in by the identity provider.
+// ProviderPath is the path at which a browser begins to sign in by the identity provider.
 const ProviderPath = "/sign-in/provider"
 
-// What carries a sign-in that is under way: a cookie that is sent when the provider sends the
-// browser back.
+// Names of the cookie with a sign-in in progress. Browsers send it when the provider sends
+// them back.
 const (
 	secureBegun = "__Host-comb_sign_in"
 	plainBegun  = "comb_sign_in"
 )
 
-// Codes for commands that wait for a browser's sign-in.
+// Bounds on codes for commands that wait for a browser's sign-in.
 const (
 	codeLife = 2 * time.Minute
 	maxCodes = 1000
@@ -45,7 +45,7 @@ const (
 
 var challenge = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
-// codes are those that were given to browsers for commands, by their hash.
+// codes are the codes for commands that browsers were given, by hash.
 type codes struct {
 	mu   sync.Mutex
 	open map[[sha256.Size]byte]given
@@ -78,8 +78,8 @@ func (c *codes) give(u access.User, challenge string) (string, bool) {
 	return code, true
 }
 
-// take returns the user of a code, which is used up: also where the verifier is not that of the
-// command.
+// take returns the user of a code. It uses the code up, even if the verifier is not that of
+// the command.
 func (c *codes) take(code, verifier string) (access.User, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,7 @@ func (c *codes) take(code, verifier string) (access.User, bool) {
 	return g.user, ok && time.Now().Before(g.until) && subtle.ConstantTimeCompare([]byte(want), []byte(g.challenge)) == 1
 }
 
-// page is an answer to a browser, whose user reads it.
+// page is an answer with a page for the user of a browser.
 type page struct {
 	Status      int
 	ContentType string        `header:"Content-Type"`
@@ -105,8 +105,8 @@ var pages = template.Must(template.New("").Parse(`<!doctype html><html lang="en"
 {{with .Code}}<p><code>{{.}}</code></p>{{end}}{{with .To}}<p><a href="{{.}}">{{or $.Ask "Go on"}}</a></p>{{end}}</html>
 `))
 
-// shown is what a page shows; it leads on to another where To is one: by itself, or where Ask is a
-// text when its user chooses that.
+// shown is the content of a page. To is the next page, "" is none: it opens by itself, or
+// where Ask is a text when the user chooses that.
 type shown struct{ Title, Text, Code, To, Ask string }
 
 func (a *accounts) page(status int, s shown, cookies ...http.Cookie) (*page, error) {
@@ -130,7 +130,7 @@ func begunCookie(secure bool, kept string, life time.Duration) http.Cookie {
 	return c
 }
 
-// beginInput is how a browser's sign-in begins: for a page of this server, or for a command.
+// beginInput begins a browser's sign-in: for a page of this server, or for a command.
 type beginInput struct {
 	Return    string `query:"return" maxLength:"1024" doc:"The page of this server that the browser comes back to, such as /jobs; / if empty"`
 	Port      int    `query:"port" maximum:"65535" doc:"Of a command on the browser's machine, which waits at http://127.0.0.1:PORT for a code"`
@@ -145,10 +145,10 @@ func (in *beginInput) Resolve(c huma.Context) []error {
 	return nil
 }
 
-// moved is where a sign-in begins under the name that the provider sends the browser back to: the
-// cookie is of that name alone.
+// moved is the address at which a sign-in begins under the host name to which the provider
+// sends the browser back, since the cookie is only valid there.
 func (in *beginInput) moved(address string) string {
-	q := url.Values{"moved": {"true"}} // a proxy may hide the name
+	q := url.Values{"moved": {"true"}} // a proxy may hide the host name
 	if in.Return != "" {
 		q.Set("return", in.Return)
 	}
@@ -181,7 +181,8 @@ func (a *accounts) begin(ctx context.Context, in *beginInput) (*page, error) {
 	return &page{Status: http.StatusFound, Location: address, SetCookie: []http.Cookie{begunCookie(a.Provider.OverTLS(), kept, oidc.Lasts)}}, nil
 }
 
-// failed tells a browser's user what went wrong, and the log what the user need not know.
+// failed tells a browser's user what went wrong, and logs details that the user need not
+// know.
 func (a *accounts) failed(err error, status int, back string) (*page, error) {
 	var f *oidc.Failed
 	var cause error
@@ -196,16 +197,16 @@ func (a *accounts) failed(err error, status int, back string) (*page, error) {
 	text := err.Error()
 	var p *people.Problem
 	if !errors.As(err, &p) && !errors.Is(err, oidc.ErrStale) && f == nil && status == http.StatusInternalServerError {
-		text = "an error of the server; its log says more" // a stranger's eyes are no place for it
+		text = "an error of the server; its log says more" // details are not for strangers
 	}
 	return a.page(status, shown{Title: "You are not signed in", Text: text + ". To try again open " + again + "."}, begunCookie(a.Provider.OverTLS(), "", 0))
 }
 
-// answerInput is what the provider sends a browser back with.
+// answerInput is the provider's answer, which a browser carries.
 type answerInput struct {
 	Origin
 	query   url.Values
-	cookies http.Request // with the cookies alone
+	cookies http.Request // holds only the cookies
 }
 
 // Resolve implements huma.Resolver.
@@ -216,8 +217,7 @@ func (in *answerInput) Resolve(c huma.Context) []error {
 	return in.Origin.Resolve(c)
 }
 
-// kept is what the browser was given when the sign-in began; a cookie of the other kind is not
-// ours.
+// kept is the cookie of the begin of the sign-in. A cookie of the other kind is ignored.
 func (in *answerInput) kept(overTLS bool) string {
 	c, err := in.cookies.Cookie(begunName(overTLS))
 	if err != nil {
@@ -226,8 +226,8 @@ func (in *answerInput) kept(overTLS bool) string {
 	return c.Value
 }
 
-// finish makes the session of the person that the provider has named, or a code for the command
-// that waits for it.
+// finish opens the session of the person that the provider has named, or makes a code for the
+// command that waits for it.
 func (a *accounts) finish(ctx context.Context, in *answerInput) (*page, error) {
 	if a.Provider == nil {
 		return nil, rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, "this server has no identity provider: sign in with a password")
@@ -245,7 +245,7 @@ func (a *accounts) finish(ctx context.Context, in *answerInput) (*page, error) {
 	who, under, err := a.Provider.Finish(ctx, in.kept(a.Provider.OverTLS()), in.query)
 	if err != nil {
 		if f := (*oidc.Failed)(nil); !errors.As(err, &f) {
-			right() // the provider has refused nothing: it was not asked, or let the person in
+			right() // the provider refused nothing: it was not asked, or it named a person
 		}
 		return a.failed(err, http.StatusForbidden, under.Return)
 	}
@@ -273,8 +273,8 @@ func (a *accounts) finish(ctx context.Context, in *answerInput) (*page, error) {
 	if err != nil {
 		return a.failed(err, http.StatusInternalServerError, under.Return)
 	}
-	// A page of this server leads on, not a redirect: the browser comes from another site, from
-	// which nothing else is taken.
+	// A page of this server leads on instead of a redirect: the browser comes from another
+	// site, from which nothing else is accepted.
 	return a.page(http.StatusOK, shown{Title: "Signed in as " + u.Name, To: under.Return}, over, sessionCookie(a.Provider.OverTLS(), text, &t))
 }
 

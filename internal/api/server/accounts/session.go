@@ -21,11 +21,11 @@ import (
 	"github.com/combsched/comb/internal/engine/store"
 )
 
-// Origin notes where a request comes from.
+// Origin is where a request comes from.
 type Origin struct {
 	from    string
 	secure  bool   // it came over TLS, or from a page that did
-	tickets string // what its browser kept of earlier sign-ins
+	tickets string // of earlier sign-ins in its browser
 }
 
 // Resolve implements huma.Resolver.
@@ -75,7 +75,7 @@ func (a *accounts) waysIn(context.Context, *struct{}) (*answered[rest.WaysIn], e
 	return answer(out)
 }
 
-// open answers with a session that a request without a token has made.
+// open answers with a session for a request without a token.
 func (a *accounts) open(o *Origin, in *rest.SignIn, enter func(time.Duration) (string, store.Token, error)) (*signedIn, error) {
 	last, err := life(in.Expires)
 	if err != nil {
@@ -133,7 +133,7 @@ func (a *accounts) signOut(ctx context.Context, _ *struct{}) (*signedOut, error)
 	return out, nil
 }
 
-// noAccount is said to the holder of the data directory's token.
+// noAccount is the error for the holder of the data directory's token.
 func noAccount(so string) error {
 	return rest.NewProblem(http.StatusConflict, rest.CodeConflict,
 		"the token of the data directory is an administrator's, and of no user: "+so+"; make a user with comb user create, and sign in with comb login")
@@ -171,7 +171,7 @@ func (a *accounts) me(ctx context.Context, _ *struct{}) (*answered[rest.Me], err
 	return answer(out)
 }
 
-// elsewhere is the name of no virtual cluster: in it there are no roles.
+// elsewhere names no virtual cluster, so it has no roles.
 const elsewhere cell.VCName = "*"
 
 func words(verbs []access.Verb) []string {
@@ -182,7 +182,7 @@ func words(verbs []access.Verb) []string {
 	return out
 }
 
-// own returns the token by which a principal asks.
+// own returns the token of the principal's request.
 func (a *accounts) own(p *access.Principal) (store.Token, bool) {
 	list := a.Directory.Tokens(p.User)
 	i := slices.IndexFunc(list, func(t store.Token) bool { return t.ID == p.Token })
@@ -192,7 +192,8 @@ func (a *accounts) own(p *access.Principal) (store.Token, bool) {
 	return list[i], true
 }
 
-// inPerson refuses what only a user that has signed in may do with its own account.
+// inPerson refuses requests about a user's own account by principals that did not sign in as
+// it.
 func (a *accounts) inPerson(p *access.Principal, what string) error {
 	if !p.Known {
 		return noAccount("it cannot " + what)
@@ -203,7 +204,7 @@ func (a *accounts) inPerson(p *access.Principal, what string) error {
 	return nil
 }
 
-// changePassword looks at the old one first; guesses are as slow as those of a sign-in.
+// changePassword checks the old password first; guesses are as slow as in a sign-in.
 func (a *accounts) changePassword(ctx context.Context, in *struct{ Body rest.PasswordChange }) (*struct{}, error) {
 	p := authorizer.Of(ctx).Principal
 	if err := a.inPerson(p, "change a password"); err != nil {
@@ -216,8 +217,8 @@ func (a *accounts) changePassword(ctx context.Context, in *struct{ Body rest.Pas
 	return nil, a.fail(err)
 }
 
-// whose returns the user whose tokens a request is about, "" for all users. Others than the asker
-// need a right.
+// whose returns the user whose tokens a request is about; "" is all users. Tokens of other
+// users than the asker need a right.
 func (a *accounts) whose(ctx context.Context, named string, verb access.Verb) (string, error) {
 	p := authorizer.Of(ctx).Principal
 	switch {
