@@ -162,7 +162,7 @@ type daemon struct {
 	machine  local.Machine
 	kube     *api.Client                    // nil when tasks run on this machine
 	pods     *kube.Executor                 // nil when tasks run on this machine
-	replica  atomic.Pointer[engine.Replica] // for goroutines that run during the start; nil until there is one
+	replica  atomic.Pointer[engine.Replica] // for goroutines of the start; nil until there is one
 	source   []byte                         // of the cluster file
 }
 

@@ -40,7 +40,7 @@ type LineWriter struct {
 	term   bool // out is a terminal
 	prefix string
 	rest   []byte // the line that is not complete
-	ended  bool   // the last line ended in a carriage return, so a line feed after it ends no further one
+	ended  bool   // the last line ended in a carriage return: a line feed after it belongs to it
 }
 
 // NewScreen uses the first terminal among some streams; nil streams are no terminals.

@@ -31,7 +31,7 @@ const (
 	requestTimeout    = 60 * time.Second       // of one request that is not a stream
 	continueTimeout   = 10 * time.Second       // until a body is sent without the server's 100-continue
 	retryPause        = 200 * time.Millisecond // before the first retry
-	longestPause      = 10 * time.Second       // before a further one, where the server names the pause
+	longestPause      = 10 * time.Second       // before another one, where the server names the pause
 )
 
 // Client is a client of one server. It is safe for concurrent use. Its reads see what it

@@ -8,7 +8,7 @@ import (
 // VCStatus is a VC's guarantee and use.
 type VCStatus struct {
 	Name          cell.VCName    `json:"name"`
-	Parent        cell.VCName    `json:"parent,omitempty"`   // the VC of whose cells its own are a part
+	Parent        cell.VCName    `json:"parent,omitempty"`   // the VC to whose cells its own belong
 	Children      []cell.VCName  `json:"children,omitempty"` // VCs inside it; its guarantee is then what is left for its own jobs
 	Policy        string         `json:"policy"`
 	Params        []Param        `json:"params,omitempty"`         // of its policy
@@ -16,7 +16,7 @@ type VCStatus struct {
 	Backfill      string         `json:"backfill,omitempty"`       // none is left out
 	MinRun        model.Duration `json:"min_run,omitempty"`        // run time of an attempt before jobs of the same priority may preempt it
 	Budget        *int32         `json:"budget,omitempty"`         // of preemptions within one priority; nil without one in the cluster file
-	Moves         int32          `json:"moves_per_hour,omitempty"` // how many of its gangs may be moved in an hour for a waiting one
+	Moves         int32          `json:"moves_per_hour,omitempty"` // of its gangs, for one that waits
 	SKUs          []VCUse        `json:"skus"`                     // its guarantee and its use by SKU
 	Guaranteed    int32          `json:"guaranteed"`               // leaves of all SKUs, as below
 	Used          int32          `json:"used"`                     // leaves within the guarantee
@@ -56,7 +56,7 @@ type NodeStatus struct {
 	Up       bool          `json:"up"`
 	Cordoned bool          `json:"cordoned,omitempty"`
 	Suspect  model.Time    `json:"suspect,omitempty"` // until when; 0 is not suspect
-	Drain    model.Time    `json:"drain,omitempty"`   // by when what runs there leaves it; 0 is no drain
+	Drain    model.Time    `json:"drain,omitempty"`   // what runs there leaves by then; 0 is none
 	Dead     bool          `json:"dead,omitempty"`    // declared so by a user
 	By       model.Subject `json:"by,omitempty"`      // the user that cordoned it,
 	Since    model.Time    `json:"since,omitempty"`   // and when
@@ -87,7 +87,7 @@ type CellStatus struct {
 	State    string        `json:"state"`          // Free, Used, Reserving, Reserved
 	Healthy  bool          `json:"healthy"`
 	Priority cell.Priority `json:"priority"`
-	VC       cell.VCName   `json:"vc,omitempty"`      // VC of the preassigned cell at or around this cell
+	VC       cell.VCName   `json:"vc,omitempty"`      // of the preassigned cell at or around this
 	Virtual  string        `json:"virtual,omitempty"` // that preassigned cell: "<vc>/<root>"
 	Pinned   cell.PinnedID `json:"pinned,omitempty"`
 	Job      model.JobID   `json:"job,omitempty"` // holder of a used leaf

@@ -70,13 +70,13 @@ type TaskStatus struct {
 	Node         cell.NodeName   `json:"node,omitempty"`
 	SKU          cell.TypeName   `json:"sku,omitempty"`
 	Devices      []int32         `json:"devices,omitempty"`
-	Parts        []int32         `json:"parts,omitempty"` // part of each device, where leaves are parts
+	Parts        []int32         `json:"parts,omitempty"` // of each device, where leaves are parts
 	Lost         []int32         `json:"lost,omitempty"`  // devices among them that the configuration no longer contains
 	Host         string          `json:"host,omitempty"`
 	Ports        []int32         `json:"ports,omitempty"`
 	PID          int32           `json:"pid,omitempty"`
 	Exit         *Exit           `json:"exit,omitempty"`
-	ExitClass    *ExitClass      `json:"exit_class,omitempty"` // of a task that ended and did not succeed
+	ExitClass    *ExitClass      `json:"exit_class,omitempty"` // of one that ended and did not succeed
 	Retries      int32           `json:"retries,omitempty"`
 	Progress     *TaskProgress   `json:"progress,omitempty"`
 	model.Limits                 // of a task that was started
@@ -123,7 +123,7 @@ type AttemptStatus struct {
 	Started       model.Time         `json:"started,omitempty"`
 	Told          model.Time         `json:"told,omitempty"` // when it was told to stop; 0 is never
 	Ended         model.Time         `json:"ended,omitempty"`
-	Victims       []model.AttemptID  `json:"victims,omitempty"` // attempts that a reservation preempts and that still live
+	Victims       []model.AttemptID  `json:"victims,omitempty"` // of a reservation, still live
 	By            *model.AttemptID   `json:"by,omitempty"`      // the preemptor
 	Message       string             `json:"message,omitempty"`
 }
@@ -148,7 +148,7 @@ type ExitClass struct {
 	Code   int32      `json:"code"`   // that of OpenPAI and FrameworkController; the program's own where they have none
 	Phrase string     `json:"phrase"` // their name for it
 	Class  exit.Class `json:"class"`  // the cause: user, transient, conflict, permanent, platform or resource
-	Actor  exit.Actor `json:"actor"`  // which side must act: none, you (the job's user) or administrator
+	Actor  exit.Actor `json:"actor"`  // must act: none, you (the job's user) or administrator
 	Retry  exit.Retry `json:"retry"`  // never, counted, always or delayed: whether another try follows such an end
 	Means  string     `json:"means"`  // one sentence
 	Next   string     `json:"next"`   // what to do
@@ -159,7 +159,7 @@ type Reason struct {
 	Code    model.Code      `json:"code"`
 	Message string          `json:"message"` // one sentence with numbers
 	Until   model.Time      `json:"until,omitempty"`
-	Jobs    []model.JobID   `json:"jobs,omitempty"`  // jobs ahead of it, or jobs that leave for it; at most 10
+	Jobs    []model.JobID   `json:"jobs,omitempty"`  // ahead of it, or leaving for it; at most 10
 	Nodes   []cell.NodeName `json:"nodes,omitempty"` // bad, avoided or held nodes; at most 10
 	// More and MoreNodes count further jobs and nodes, which are not named.
 	More      int `json:"more,omitempty"`
@@ -206,7 +206,7 @@ type PastAttempt struct {
 	Retry      int32            `json:"retry"` // the attempt of the job, from 0
 	Nodes      []cell.NodeName  `json:"nodes"`
 	GPUs       int64            `json:"gpus"`
-	Lazy       bool             `json:"lazy,omitempty"` // it was lazily preempted, and ran without its guarantee at the end
+	Lazy       bool             `json:"lazy,omitempty"` // it was lazily preempted until its end
 	Placed     model.Time       `json:"placed"`
 	Started    model.Time       `json:"started,omitempty"`    // start of its first task
 	Checkpoint model.Time       `json:"checkpoint,omitempty"` // its last reported checkpoint
@@ -217,8 +217,8 @@ type PastAttempt struct {
 	Why        string           `json:"why,omitempty"` // by which job and rule, or by which user, it was stopped
 	Message    string           `json:"message,omitempty"`
 	Lost       int64            `json:"lost,omitempty"`       // GPU-seconds since its last checkpoint, or since its start
-	Tasks      []PastTask       `json:"tasks,omitempty"`      // those that ended, in the order of their ends
-	MoreNodes  int              `json:"more_nodes,omitempty"` // how many nodes a long history leaves out
+	Tasks      []PastTask       `json:"tasks,omitempty"`      // those that ended, in that order
+	MoreNodes  int              `json:"more_nodes,omitempty"` // that a long history leaves out
 	MoreTasks  int              `json:"more_tasks,omitempty"` // how many ends of tasks it leaves out, which are never the first failures
 }
 

@@ -214,7 +214,7 @@ type LogQuery struct {
 	Attempt int32
 	Stream  string // stdout or stderr; "" is stdout
 	Offset  int64
-	Errors  int64 // with both streams: offset in standard error, while Offset is that in standard output
+	Errors  int64 // with both streams: offset in standard error; Offset is that in standard output
 	Tail    *int64
 	Follow  bool
 }
@@ -306,7 +306,7 @@ func eachLog(ctx context.Context, c *Client, q LogQuery, to LogStreams) error {
 		}
 	}
 	wg.Wait()
-	if CodeOf(errs[0]) == CodeNotFound && CodeOf(errs[1]) != CodeNotFound { // only one of the two exists
+	if CodeOf(errs[0]) == CodeNotFound && CodeOf(errs[1]) != CodeNotFound { // only one exists
 		errs[0] = nil
 	}
 	return cmp.Or(errs[0], errs[1])

@@ -42,7 +42,7 @@ type leafCarry func(cell.TypeName) (int64, bool)
 type foldedAttempt struct {
 	rest.PastAttempt
 	exits []model.Exit // of its tasks; none once it has ended
-	saved bool         // a preempted task of it ended with 0 before its work was done: it saved its work
+	saved bool         // a preempted task of it ended with 0 before its work was done: that is saved
 	most  int          // bound on its nodes, failures and successes each
 	count [2]int       // kept successes and failures
 }

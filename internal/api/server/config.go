@@ -418,7 +418,7 @@ func (s versions) file(ctx context.Context, in *struct {
 type loans struct{ *Server }
 
 const (
-	loanLook  = time.Minute // longest time between two checks while there is an end, since the clock may be set
+	loanLook  = time.Minute // between two checks while there is an end, since the clock may be set
 	loanRetry = 10 * time.Minute
 )
 

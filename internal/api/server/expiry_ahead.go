@@ -67,7 +67,7 @@ func (a *expiryAhead) known(ctx context.Context, work expiryWork) (map[model.Att
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if list = ahead(plan, until); changes == a.changes { // else the result is about an earlier configuration
+	if list = ahead(plan, until); changes == a.changes { // else it is for an earlier configuration
 		a.at, a.list = time.Now(), list
 	}
 	return list, nil

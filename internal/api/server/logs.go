@@ -177,7 +177,7 @@ func (l *logWriter) begin() error {
 		if l.offset, err = l.tailOffset(max(log.Start, log.GapEnd), log.End); err != nil {
 			return err
 		}
-		if l.tail > 0 && l.offset == log.GapEnd { // there are fewer lines after the gap, so the gap is reported
+		if l.tail > 0 && l.offset == log.GapEnd { // few lines follow the gap: it is reported
 			l.offset = log.GapStart
 		}
 	}
@@ -444,7 +444,7 @@ func (l *logWriter) over(ctx context.Context) (bool, error) {
 }
 
 const (
-	lastNotice = 16 // notices of one job that visits may write, since a job may have few; more go to the server's log
+	lastNotice = 16 // notices of one job, which may have only a few; more go to the server's log
 )
 
 func registerVisits(s *Server, api huma.API) {

@@ -119,7 +119,7 @@ type Server struct {
 	warden   *authorizer.Authorizer
 	portal   *portal.Portal
 	lent     chan struct{} // wakes EndLoans
-	configMu sync.Mutex    // held during a change of the configuration, since If-Match is checked under it
+	configMu sync.Mutex    // held during a change of the configuration and its check of If-Match
 }
 
 // apiConfig describes the API. The library's own routes for pages and schemas stay off: the

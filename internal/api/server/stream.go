@@ -31,13 +31,13 @@ const (
 	pieceSize   = 16 << 10               // bytes of frames that are written at once, unless one event has more
 	pieceEvents = 64                     // events of a piece
 	largePiece  = 64 << 10               // a larger piece counts against maxLarge
-	maxLarge    = 16 << 20               // bytes of all large pieces; a piece above that waits until it is the only one
+	maxLarge    = 16 << 20               // bytes of all large pieces; a larger piece goes alone
 	makers      = 2                      // pieces that are being made at a time
 	pacing      = 100 * time.Microsecond // wait before reading new events, for each open stream
 	slowestPace = 100 * time.Millisecond // bound of that wait
 	socketSpace = 32 << 10               // kernel buffer of a stream, in bytes
 	lastSpace   = 1 << 20                // kernel buffer of a stream that ends, so that its last frames fit
-	slowReader  = 20 * time.Second       // for the reader to take a piece, and then lastWrite for the rest
+	slowReader  = 20 * time.Second       // for taking a piece, and then lastWrite for the rest
 	lastWrite   = 10 * time.Second
 )
 

@@ -18,7 +18,7 @@ const (
 	rate          = 64 << 10               // bytes a second at least
 	uploadLinger  = 60 * time.Second       // for the answer, once the body has come
 	linger        = 500 * time.Millisecond // for what is still being sent and not wanted
-	tryUploadNext = 2                      // seconds after which a client should ask a busy server again
+	tryUploadNext = 2                      // seconds until a busy server should be asked again
 )
 
 // uploadReceiver receives uploads into a depot.

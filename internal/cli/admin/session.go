@@ -50,7 +50,7 @@ type asked struct {
 }
 
 func (k *peopleCommands) signIn(c *cobra.Command, asked asked) error {
-	file, err := contexts.Load(contexts.Dir(k.Env)) // before a session is opened that could not be stored
+	file, err := contexts.Load(contexts.Dir(k.Env)) // before opening a session that cannot be stored
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ type Endpoint struct {
 	TokenFile string `json:"token_file"`
 	Socket    string `json:"socket,omitempty"` // for commands of the same user
 	PID       int    `json:"pid"`
-	Start     uint64 `json:"start,omitempty"` // start time of that process, since another one may get its number later
+	Start     uint64 `json:"start,omitempty"` // of that process, since another one may get its number
 	Boot      string `json:"boot,omitempty"`  // start of the machine, from which Start counts
 }
 

@@ -27,7 +27,7 @@ var orders = map[string]func(a, b *rest.Job) int{
 // Orders are the names of the orders.
 func Orders() []string { return slices.Sorted(maps.Keys(orders)) }
 
-// ends is when a job ends; the latest time where that is unknown.
+// ends is when a job ends; the largest time where that is unknown.
 func ends(j *rest.Job) model.Time {
 	if j.Outlook == nil || j.Outlook.Ends == 0 {
 		return 1<<63 - 1

@@ -287,5 +287,5 @@ func (c *chart) bar(class string, b box, title string) {
 		class, px(b.x), px(b.y), px(max(b.w, 0.5)), px(b.h), esc(title))
 }
 
-// seconds of a time since another.
+// since is the time from one instant to another, in seconds.
 func since(t, from model.Time) float64 { return float64(t-from) / float64(model.Second) }

@@ -59,7 +59,7 @@ type plan struct {
 	faults   *faults
 	failures *failures
 	packing  packing
-	policies func(*model.Config) *model.Config // puts the policies of the flags into a configuration of a journal
+	policies func(*model.Config) *model.Config // puts the flags' policies into a configuration
 }
 
 // read makes a plan, and reports all problems at once. It reads the trace where something
