@@ -15,14 +15,15 @@ import (
 )
 
 // Screen is the output of several tasks. On a terminal it prints complete lines. Below them
-// each task whose last line is not complete, such as a progress bar, has one line: in its own
-// place, with its task's name, whatever the task prints. Elsewhere lines follow each other.
+// it draws one line for each task with an incomplete last line, such as a progress bar: in
+// its own place, with its task's name, whatever the task prints. Elsewhere lines follow each
+// other.
 type Screen struct {
 	mu    sync.Mutex
 	term  *os.File // on which changing lines are drawn; nil is none
 	live  []liveLine
 	drawn int         // how many lines of live are on the terminal, above the cursor
-	open  *LineWriter // the writer without a prefix after whose incomplete line the cursor is
+	open  *LineWriter // the writer without a prefix that left the cursor after an incomplete line
 }
 
 // liveLine is a line that a task has not completed.

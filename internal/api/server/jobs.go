@@ -161,7 +161,7 @@ func (s *Server) submit(ctx context.Context, in *submitInput) (*body[rest.Submit
 		Repeated: reply.Answer.Repeated, Warnings: note.Warnings}), nil
 }
 
-// submitNew submits a job whose key, if it has one, was not used yet.
+// submitNew submits a job under a key that was not used yet, or without one.
 func (s *Server) submitNew(ctx context.Context, w write, r rest.SubmitRequest) (engine.Reply, error) {
 	parsed, err := s.parseJob(ctx, r, w.meta.Key)
 	if err != nil {

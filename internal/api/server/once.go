@@ -60,7 +60,7 @@ func (s *Server) command(ctx context.Context, in wanted, make func(model.Meta) (
 	return doneOf(reply), nil
 }
 
-// sealRetry is how long a client should wait whose submission is not sealed yet.
+// sealRetry is how long a client should wait while its submission is not sealed.
 const sealRetry = 5 // seconds
 
 // once does a request, or returns the first answer to a repeated one. A submission is

@@ -42,7 +42,7 @@ var (
 
 var taskLabels = []string{"username", "job_name", "virtual_cluster", "role_name", "task_index"}
 
-// mostJobs bounds the jobs whose tasks have metrics. With more jobs no task has any.
+// mostJobs bounds the jobs for which tasks have metrics. With more jobs no task has any.
 const mostJobs = 5000
 
 // Describe implements prometheus.Collector. The metrics depend on the cluster.

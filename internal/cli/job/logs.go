@@ -21,8 +21,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// maxFollowed bounds the tasks whose logs are followed at once. Each takes one stream of the
-// server, or two if the server does not know the order of both outputs.
+// maxFollowed bounds the logs that are followed at once. Each takes one stream of the server,
+// or two if the server does not know the order of both outputs.
 const maxFollowed = 32
 
 // maxTail bounds the lines of --tail, as the server does.

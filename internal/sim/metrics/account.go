@@ -154,7 +154,7 @@ func (p *pool) below(n int32, now model.Time) model.Duration {
 	return model.Duration(t)
 }
 
-// pending is a heap of gangs whose wait begins later, the earliest first.
+// pending is a heap of gangs that wait from a later time on, the earliest first.
 type pending []backOff
 
 // backOff says when a gang's back-off ends. Memory of gangs is reused, so job tells whether g

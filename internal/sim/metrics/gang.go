@@ -25,7 +25,7 @@ type gang struct {
 	wait  waitState
 	since model.Time // when the wait or back-off began
 	until model.Time // when the back-off ends
-	pool  *pool      // whose free leaves it waits for
+	pool  *pool      // the free leaves for which it waits
 	mark  model.Duration
 	// Time in the queue so far, by cause.
 	fair, frag, backOff model.Duration
@@ -348,7 +348,7 @@ func (f *Fold) cut(g *gang) {
 	}
 }
 
-// liveGang returns the gang whose present attempt is id, else nil.
+// liveGang returns the gang that runs as attempt id, else nil.
 func (f *Fold) liveGang(id model.AttemptID) *gang {
 	j := f.find(id.Job)
 	if j == nil || int(id.Gang) >= len(j.gangs) {

@@ -70,7 +70,7 @@ type Fold struct {
 	vcOf    map[cell.VCName]*account
 	apps    map[appKey]*app
 	room    room
-	later   pending // gangs whose wait begins later
+	later   pending // gangs that wait from a later time on
 	line    timeline
 	gantt   gantt
 	row     Row

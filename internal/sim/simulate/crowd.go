@@ -16,11 +16,12 @@ type crowd struct {
 	forest *cell.Forest
 	rooms  map[cell.NodeName]*room
 	live   map[model.AttemptID]*lodger
-	family map[model.JobID][]*lodger // gangs of elastic jobs, whose speeds depend on each other
+	family map[model.JobID][]*lodger // gangs of elastic jobs: their speeds depend on each other
 	last   map[gangKey][]*room       // the last machines of gangs without an attempt
 	gangs  map[model.JobID]int32     // a gang number above all of that job in last
 	round  uint64                    // counts the calls of around
-	// changed is called for each attempt whose speed changes, but not for one that enters.
+	// changed is called for each attempt that gets another speed, but not for one that
+	// enters.
 	changed func(model.AttemptID, perf.Speed)
 }
 

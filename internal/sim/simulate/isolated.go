@@ -16,7 +16,7 @@ type Isolation struct {
 	VC        cell.VCName
 	Nodes     int32
 	Jobs      int
-	Different int            // jobs whose start or end differs
+	Different int            // jobs with another start or end
 	Late      model.Duration // sum of how much later those ended that ended later
 	Early     model.Duration // sum of how much earlier those ended that ended earlier
 	First     string         // the first job by submission that differs, and how

@@ -48,8 +48,8 @@ type Result struct {
 	Refused  int
 	Refusals []Refusal
 	Records  uint64
-	// Timeless counts the jobs whose run time the trace does not tell: they end as soon as
-	// they start.
+	// Timeless counts the jobs without a run time in the trace: they end as soon as they
+	// start.
 	Timeless int
 	Trace    TraceCounts
 	// KeptOff counts jobs by the types of GPUs on which they cannot run. Ignored counts them

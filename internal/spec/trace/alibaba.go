@@ -110,7 +110,7 @@ func paiHeader(t *table, columns string) ([]field, error) {
 	return out, nil
 }
 
-// paiJob is a job whose tasks are being gathered.
+// paiJob is a job while its tasks are gathered.
 type paiJob struct {
 	job        Job
 	tasks      int
