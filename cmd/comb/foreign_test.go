@@ -14,13 +14,13 @@ func TestForeignWords(t *testing.T) {
 	a := &cli.App{In: strings.NewReader(""), Out: &bytes.Buffer{}, Errs: &bytes.Buffer{},
 		Env: func(string) string { return "" }}
 	root := tree(a)
-	for word := range cli.Below {
+	for word := range cli.JobWords {
 		if c, _, err := root.Find([]string{"job", word}); err == nil && c.Name() != "job" {
 			t.Errorf("job %s is a command", word)
 		}
 	}
-	all := maps.Clone(cli.Foreign)
-	for word, list := range cli.Below {
+	all := maps.Clone(cli.ForeignWords)
+	for word, list := range cli.JobWords {
 		all["job "+word] = list
 	}
 	for word, list := range all {

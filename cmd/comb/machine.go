@@ -104,7 +104,7 @@ func (d *daemon) gpus() ([]machine.GPU, error) {
 
 // settled reads the cluster file of the start again, now that the configuration in force is
 // known: that may decide which of its GPUs are pretended.
-func (d *daemon) settled(file *config.Cluster) (*config.Cluster, error) {
+func (d *daemon) rereadFile(file *config.Cluster) (*config.Cluster, error) {
 	if file == nil {
 		return nil, nil
 	}
@@ -174,7 +174,7 @@ func (d *daemon) checkCluster(c *model.Config) error {
 // fits refuses a configuration that needs what cannot be done here. file is nil where the
 // configuration comes from no file. If it is in force already, problems are only logged: a
 // change since then, such as in what nodes have, must not keep a server from its jobs.
-func (d *daemon) fits(c *model.Config, file *config.Cluster, inForce bool) (err error) {
+func (d *daemon) checkConfig(c *model.Config, file *config.Cluster, inForce bool) (err error) {
 	if file != nil {
 		if err = d.checkCluster(c); err != nil {
 			err = fmt.Errorf("%s: %w", d.flags.cluster, err)
@@ -202,10 +202,10 @@ func sameConfig(c, present *model.Config) bool {
 	return err == nil && otherErr == nil && one == other
 }
 
-// ownConfig is the configuration without a file. This machine is one node, and all of it
+// machineConfig is the configuration without a file. This machine is one node, and all of it
 // belongs to one virtual cluster. Its leaves are its GPUs, each with an equal part of its
 // cores and memory. Without GPUs they are its cores.
-func (d *daemon) ownConfig() *model.Config {
+func (d *daemon) machineConfig() *model.Config {
 	m := &d.machine
 	sku := cell.SKU{Name: "CPU", Device: cell.CPU}
 	leaves := m.Cores

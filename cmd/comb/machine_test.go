@@ -57,11 +57,11 @@ func TestAConfigurationInForceThatDoesNotFit(t *testing.T) {
 	for _, file := range []*config.Cluster{nil, {Config: c}} {
 		var said strings.Builder
 		d := &daemon{flags: serveFlags{overcommit: true, cluster: "cluster.yaml"}, executor: x, log: slog.New(slog.NewTextHandler(&said, nil))}
-		refusal := d.fits(c, file, false)
+		refusal := d.checkConfig(c, file, false)
 		if refusal == nil || said.Len() > 0 {
 			t.Fatalf("a new one is refused with %v; the log says %s", refusal, &said)
 		}
-		if err := d.fits(c, file, true); err != nil {
+		if err := d.checkConfig(c, file, true); err != nil {
 			t.Errorf("the one in force is refused: %v", err)
 		}
 		for line := range strings.Lines(refusal.Error()) {

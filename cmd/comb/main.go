@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	if work := ownWorkOf(os.Args[1:]); work != nil {
+	if work := taskCommandOf(os.Args[1:]); work != nil {
 		os.Exit(work())
 	}
 	os.Exit(run())

@@ -278,7 +278,7 @@ func (d *daemon) openEngine(ctx context.Context) error {
 	}
 	inputs := d.metrics.Inputs(d.live)
 	d.engine, err = engine.Open(ctx, engine.Options{Inputs: inputs, Executor: d.executor,
-		Journal:  measured{d.store, inputs},
+		Journal:  timedJournal{d.store, inputs},
 		Policies: policy.New, Epoch: d.store.Epoch(), Log: d.log})
 	if err != nil {
 		d.executor.Close()
@@ -338,13 +338,13 @@ func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 }
 
 // measured is the store as the engine's journal, with its writes timed.
-type measured struct {
+type timedJournal struct {
 	*store.Store
 	timed *telemetry.Timed
 }
 
 // Append implements engine.Journal.
-func (m measured) Append(ctx context.Context, b engine.Batch) error {
+func (m timedJournal) Append(ctx context.Context, b engine.Batch) error {
 	return m.timed.Append(func() error { return m.Store.Append(ctx, b) })
 }
 
@@ -410,7 +410,7 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 		return "", cli.Hint{Err: errors.New("which nodes of Kubernetes are whose is not known"),
 			Next: "start with --cluster and a cluster file; comb cluster discover proposes one"}
 	}
-	file, err := d.settled(file)
+	file, err := d.rereadFile(file)
 	if err != nil {
 		return "", err
 	}
@@ -420,11 +420,11 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 		d.source = nil
 		return d.keep(ctx, present)
 	}
-	want, source := d.wanted(file, present)
+	want, source := d.configToApply(file, present)
 	if want == nil {
 		return d.keep(ctx, present)
 	}
-	if err := d.fits(want.Config, file, sameConfig(want.Config, present)); err != nil {
+	if err := d.checkConfig(want.Config, file, sameConfig(want.Config, present)); err != nil {
 		return "", err
 	}
 	change := want.Command(model.Meta{Subject: "system"})
@@ -464,7 +464,7 @@ func (d *daemon) configure(ctx context.Context, file *config.Cluster) (string, e
 
 // keep leaves the configuration in force, and says in words which one it is.
 func (d *daemon) keep(ctx context.Context, present *model.Config) (string, error) {
-	if err := d.fits(present, nil, true); err != nil {
+	if err := d.checkConfig(present, nil, true); err != nil {
 		return "", err
 	}
 	d.keepFile(ctx, 0, "in force when the server started")
@@ -518,19 +518,19 @@ func (d *daemon) keepFile(ctx context.Context, seq uint64, reason string) {
 }
 
 // wanted is the configuration to apply, and where it comes from. nil keeps the present one.
-func (d *daemon) wanted(file *config.Cluster, present *model.Config) (*config.Cluster, string) {
+func (d *daemon) configToApply(file *config.Cluster, present *model.Config) (*config.Cluster, string) {
 	gpus := d.flags.virtualGPUs
 	switch {
 	case file != nil:
 		return file, d.flags.cluster
 	case present == nil:
-		return &config.Cluster{Config: d.ownConfig()}, "this machine"
+		return &config.Cluster{Config: d.machineConfig()}, "this machine"
 	case gpus == 0:
 		if older := config.PretendedBefore(present); older != nil {
 			return &config.Cluster{Config: older}, "this machine with pretended GPUs"
 		}
 	case config.IsSingle(present):
-		return &config.Cluster{Config: d.ownConfig()}, fmt.Sprintf("this machine with --virtual-gpus %d", gpus)
+		return &config.Cluster{Config: d.machineConfig()}, fmt.Sprintf("this machine with --virtual-gpus %d", gpus)
 	default:
 		fmt.Fprintf(d.app.Errs, "comb: --virtual-gpus %d makes no GPUs: the data directory %s has the configuration of a cluster file, which stays in force;\n"+
 			"  change it with comb config apply FILE or with --cluster FILE, or name another directory with --data\n", gpus, d.flags.data)
@@ -587,7 +587,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		Certificate: d.cert.Ends, Room: d.store.Room})
 	h := handler.HTTP()
 	h.Handler = d.metrics.Over(server.OpenPAI(handler))
-	go server.EndLoans(ctx, handler)
+	go server.EndTemporaryConfigs(ctx, handler)
 	e := contexts.Self(v.token)
 	e.URL = d.cert.Address(reachable(l.Addr()))
 	failed := make(chan error, 2)

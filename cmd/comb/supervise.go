@@ -11,18 +11,18 @@ import (
 	"github.com/combsched/comb/internal/executor/task"
 )
 
-// ownWork is a command of a process that looks after tasks.
-type ownWork struct {
+// taskCommand is a command of a process that looks after tasks.
+type taskCommand struct {
 	use, short string
 	run        func(args []string) int
 }
 
-// ownWorks are the commands by which the server and its supervisors start the processes that
+// taskCommands are the commands by which the server and its supervisors start the processes that
 // look after tasks: one for each task, process 1 of each container, and the child that
 // unpacks a job's code. They are hidden since they are of no use by hand: a task's script
 // comes from the server on standard input.
-func ownWorks() []ownWork {
-	return []ownWork{
+func taskCommands() []taskCommand {
+	return []taskCommand{
 		{"supervise DIR", "Look after one task (started by the server)", local.Supervise},
 		{"inside UID", "Look after one task in its container (started by the server)", local.Inside},
 		{"lay FOLDER", "Put this program where a pod's task finds it (started by Kubernetes)", podinit.Lay},
@@ -32,17 +32,17 @@ func ownWorks() []ownWork {
 }
 
 func ownCommands() (list []*cobra.Command) {
-	for _, w := range ownWorks() {
+	for _, w := range taskCommands() {
 		list = append(list, &cobra.Command{Use: w.use, Short: w.short, Hidden: true, DisableFlagParsing: true,
 			Run: func(_ *cobra.Command, args []string) { os.Exit(w.run(args)) }})
 	}
 	return list
 }
 
-// ownWorkOf is the work that the arguments of this process name, or nil. There is one such
+// taskCommandOf is the work that the arguments of this process name, or nil. There is one such
 // process for each task, so it must not build all other commands first.
-func ownWorkOf(args []string) func() int {
-	for _, w := range ownWorks() {
+func taskCommandOf(args []string) func() int {
+	for _, w := range taskCommands() {
 		if name, _, _ := strings.Cut(w.use, " "); len(args) > 0 && args[0] == name {
 			return func() int { return w.run(args[1:]) }
 		}

@@ -26,7 +26,7 @@ func (a *App) EndpointFiles(data, cluster string) []string {
 // CheckAlone refuses to serve a copy of a data directory whose server still runs here.
 func (a *App) CheckAlone(dir, cluster string) error {
 	files := a.EndpointFiles(dir, cluster)
-	pid, where := contexts.Twin(files[len(files)-1], dir)
+	pid, where := contexts.OtherServer(files[len(files)-1], dir)
 	if pid == 0 {
 		return nil
 	}
@@ -113,8 +113,8 @@ func Dial(t contexts.Target) (*rest.Client, error) {
 }
 
 // wanted is what flags and environment say about the server.
-func wanted(a *App) contexts.Wanted {
-	return contexts.Wanted{Server: First(a.Server, a.Env("COMB_SERVER")),
+func wanted(a *App) contexts.ServerChoice {
+	return contexts.ServerChoice{Server: First(a.Server, a.Env("COMB_SERVER")),
 		TokenFile: First(a.TokenFile, a.Env("COMB_TOKEN_FILE")),
 		CAFile:    First(a.TLSCA, a.Env("COMB_TLS_CA")), State: a.stateDir(), Dir: contexts.Dir(a.Env)}
 }

@@ -81,14 +81,14 @@ func unknownVerb(c *cobra.Command, word string) error {
 	if text := foreignWithout[strings.ToLower(word)]; text != "" && (!c.HasParent() || c.Name() == "job") {
 		return Usage(c, "unknown command %q; %s", word, text)
 	}
-	if at := meant(c, word); len(at) > 0 {
+	if at := likelyCommands(c, word); len(at) > 0 {
 		return Usage(c, "unknown command %q; did you mean %s?", word, strings.Join(at, " or "))
 	}
 	return Usage(c, "unknown command %q%s", word, document.DidYouMean(word, known))
 }
 
 // Foreign are words of slurm and kubectl, with the commands that do the same.
-var Foreign = map[string][]string{
+var ForeignWords = map[string][]string{
 	"sbatch": {"job submit"}, "srun": {"job run"}, "salloc": {"job run"}, "squeue": {"job list"},
 	"sacct":   {"job list --state all"},
 	"scancel": {"job stop"}, "sinfo": {"node list"}, "scontrol": {"job update", "node drain"},
@@ -109,20 +109,20 @@ var Foreign = map[string][]string{
 }
 
 // Below are words that mean another command below "job" than at the top.
-var Below = map[string][]string{"status": {"job get"}, "info": {"job get"}, "rm": {"job stop"}}
+var JobWords = map[string][]string{"status": {"job get"}, "info": {"job get"}, "rm": {"job stop"}}
 
 // foreignWithout are words for missing features, with what to do instead.
 var foreignWithout = map[string]string{
 	"cp": "comb copies no files: tasks read and write storages (--storage), and --upload gives a job a folder",
 }
 
-// meant returns the commands that a word at the top, or below "job", most likely means: a
+// likelyCommands returns the commands that a word at the top, or below "job", most likely means: a
 // word of another scheduler, else the verb of one noun.
-func meant(c *cobra.Command, word string) (at []string) {
+func likelyCommands(c *cobra.Command, word string) (at []string) {
 	word = strings.ToLower(word)
-	known := Foreign[word]
-	if c.HasParent() && Below[word] != nil {
-		known = Below[word]
+	known := ForeignWords[word]
+	if c.HasParent() && JobWords[word] != nil {
+		known = JobWords[word]
 	}
 	if c.HasParent() && (c.Name() != "job" || known == nil || !strings.HasPrefix(known[0], "job ")) {
 		return nil
@@ -189,7 +189,7 @@ func FlagError(c *cobra.Command, err error) error {
 	case errors.As(err, &gone) && c.HasSubCommands() && c.Flags().NArg() > 0: // of an unknown command
 		return unknownVerb(c, c.Flags().Arg(0))
 	case errors.As(err, &gone):
-		return Usage(c, "%w%s", err, InsteadOf(c, gone.GetSpecifiedName(), gone.GetSpecifiedShortnames()))
+		return Usage(c, "%w%s", err, FlagMeant(c, gone.GetSpecifiedName(), gone.GetSpecifiedShortnames()))
 	case !errors.As(err, &value):
 		return UsageError{c, err}
 	}

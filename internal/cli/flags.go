@@ -15,15 +15,15 @@ import (
 // ErrEmptyFlag is the error of an empty value that is not allowed.
 var ErrEmptyFlag = errors.New("it is empty")
 
-// filled is the value of a flag that selects things. An empty value would select all of them,
+// nonEmptyValue is the value of a flag that selects things. An empty value would select all of them,
 // and in a script it is an unset variable.
-type filled struct{ pflag.Value }
+type nonEmptyValue struct{ pflag.Value }
 
 // NeverEmpty makes flags of a set refuse an empty value, and an empty element of a list.
 func NeverEmpty(set *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		f := set.Lookup(name)
-		f.Value = filled{f.Value}
+		f.Value = nonEmptyValue{f.Value}
 		if f.DefValue == "[]" {
 			f.DefValue = "" // the help prints the default of a value of an unknown type
 		}
@@ -31,7 +31,7 @@ func NeverEmpty(set *pflag.FlagSet, names ...string) {
 }
 
 // Set implements pflag.Value.
-func (f filled) Set(text string) error {
+func (f nonEmptyValue) Set(text string) error {
 	if text == "" || f.Type() == "stringSlice" && slices.Contains(strings.Split(text, ","), "") {
 		return ErrEmptyFlag
 	}
@@ -40,7 +40,7 @@ func (f filled) Set(text string) error {
 
 // foreign are flags of slurm, docker and kubectl, with the flags that do the same. Of several
 // the first counts that the command has.
-var foreign = map[string][]string{
+var foreignFlags = map[string][]string{
 	"mem": {"memory"}, "mem-per-node": {"memory"}, "time": {"time-limit"}, "t": {"time-limit", "state"},
 	"nice": {"priority"}, "qos": {"priority"}, "shm-size": {"shm"}, "reservation": {"pin"},
 	"partition": {"vc"}, "p": {"vc", "port"}, "queue": {"vc"}, "account": {"vc"}, "job-name": {"name"}, "J": {"name"},
@@ -52,7 +52,7 @@ var foreign = map[string][]string{
 
 // without are flags for features that a command lacks, with what to do instead. An entry
 // counts where the command has all flags in has.
-var without = map[string]struct {
+var missingFlags = map[string]struct {
 	has  []string
 	text string
 }{
@@ -66,15 +66,15 @@ var without = map[string]struct {
 	"dependency": {[]string{"vc", "dry-run"}, "no job waits for another: submit it behind comb job wait JOB"},
 }
 
-// InsteadOf says which flag of a command was meant by an unknown one: by its name, or by
+// FlagMeant says which flag of a command was meant by an unknown one: by its name, or by
 // letters that contain it.
-func InsteadOf(c *cobra.Command, name, letters string) string {
+func FlagMeant(c *cobra.Command, name, letters string) string {
 	for _, word := range []string{letters, name} {
-		w, known := without[word]
+		w, known := missingFlags[word]
 		if known && !slices.ContainsFunc(w.has, func(f string) bool { return c.Flags().Lookup(f) == nil }) {
 			return "; " + w.text
 		}
-		for _, flag := range foreign[word] {
+		for _, flag := range foreignFlags[word] {
 			if f := c.Flags().Lookup(flag); f != nil && !f.Hidden {
 				return "; here it is --" + flag
 			}

@@ -26,10 +26,10 @@ const (
 // refusals collects what was refused for lack of a right, and what a user does too often for
 // a line each. It writes summaries of them to the audit log.
 type refusals struct {
-	mu    sync.Mutex
-	kinds map[refusal]*refused
-	of    map[string]int // number of kinds, by principal
-	timer *time.Timer
+	mu      sync.Mutex
+	kinds   map[refusal]*refused
+	kindsOf map[string]int // number of kinds, by principal
+	timer   *time.Timer
 }
 
 // refusal is the kind of a refusal.
@@ -47,8 +47,8 @@ type refused struct {
 // others stands for all kinds beyond those that are told apart.
 const others = "more than is told apart"
 
-// note counts the refusal of a request for lack of a right.
-func (w *Authorizer) note(ctx context.Context, p *access.Principal, verb access.Verb, o access.Object, why string) {
+// noteRefusal counts the refusal of a request for lack of a right.
+func (w *Authorizer) noteRefusal(ctx context.Context, p *access.Principal, verb access.Verb, o access.Object, why string) {
 	object := "the cluster"
 	if o.VC != "" {
 		object = "VC " + string(o.VC)
@@ -56,16 +56,16 @@ func (w *Authorizer) note(ctx context.Context, p *access.Principal, verb access.
 			object += ", job of " + o.Owner
 		}
 	}
-	w.refusals.add(refusal{p.User, string(verb), object, people.Refused}, why, people.CameFrom(ctx), time.Now())
-	w.later(refusalsEvery)
+	w.refusals.add(refusal{p.User, string(verb), object, people.Refused}, why, people.ClientAddress(ctx), time.Now())
+	w.startTimer(refusalsEvery)
 }
 
-// Crowd counts a line of the audit log that is not written by itself, since its user has too
+// CountLine counts a line of the audit log that is not written by itself, since its user has too
 // many.
-func (w *Authorizer) Crowd(l people.AuditLine) {
+func (w *Authorizer) CountLine(l people.AuditLine) {
 	w.refusals.add(refusal{l.Subject, l.Verb, "several", l.Outcome}, "more than are written one by one", l.From,
 		time.Now())
-	w.later(refusalsEvery)
+	w.startTimer(refusalsEvery)
 }
 
 // add counts one refusal.
@@ -73,20 +73,20 @@ func (r *refusals) add(k refusal, why, from string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.kinds == nil {
-		r.kinds, r.of = map[refusal]*refused{}, map[string]int{}
+		r.kinds, r.kindsOf = map[refusal]*refused{}, map[string]int{}
 	}
 	e := r.kinds[k]
 	if e == nil {
 		switch {
 		case len(r.kinds) >= mostRefusals:
 			k = refusal{others, "several", others, k.outcome}
-		case r.of[k.subject] >= mostKinds:
+		case r.kindsOf[k.subject] >= mostKinds:
 			k.verb, k.object = "several", others
 		}
 		if e = r.kinds[k]; e == nil {
 			e = &refused{why: why, from: from, first: now}
 			r.kinds[k] = e
-			r.of[k.subject]++
+			r.kindsOf[k.subject]++
 		}
 	}
 	if e.n++; e.n == 1 {
@@ -108,8 +108,8 @@ func (r *refusals) due(now time.Time, all bool) (lines []people.AuditLine, more 
 			continue
 		case e.n == 0:
 			delete(r.kinds, k)
-			if r.of[k.subject]--; r.of[k.subject] == 0 {
-				delete(r.of, k.subject)
+			if r.kindsOf[k.subject]--; r.kindsOf[k.subject] == 0 {
+				delete(r.kindsOf, k.subject)
 			}
 			continue
 		}
@@ -128,8 +128,8 @@ func (r *refusals) due(now time.Time, all bool) (lines []people.AuditLine, more 
 	return lines, more
 }
 
-// later starts the timer of the next write, unless it runs.
-func (w *Authorizer) later(after time.Duration) {
+// startTimer starts the timer of the next write, unless it runs.
+func (w *Authorizer) startTimer(after time.Duration) {
 	r := &w.refusals
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,14 +146,14 @@ func (w *Authorizer) Flush() { w.write(true) }
 func (w *Authorizer) write(all bool) {
 	lines, more := w.refusals.due(time.Now(), all)
 	if more && !all {
-		w.later(refusalsEvery)
+		w.startTimer(refusalsEvery)
 	}
 	if len(lines) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), noteWait)
 	defer cancel()
-	if err := w.People.WriteTogether(ctx, lines...); err != nil {
+	if err := w.People.WriteSummaries(ctx, lines...); err != nil {
 		w.Log.Error("refusals cannot be written to the audit log", "lines", len(lines), "first", lines[0].Subject+" "+lines[0].Detail, "err", err)
 	}
 }

@@ -12,11 +12,11 @@ import (
 func TestRefusalWhileWriting(t *testing.T) {
 	var w Authorizer
 	r := &w.refusals
-	w.later(time.Hour)
+	w.startTimer(time.Hour)
 	before := r.timer
 	before.Stop()
 	r.due(time.Now(), false) // is what a write begins with
-	w.later(time.Hour)
+	w.startTimer(time.Hour)
 	if r.timer == nil || r.timer == before {
 		t.Fatal("nothing will write it")
 	}
@@ -51,8 +51,8 @@ func TestRefusalsComeTogether(t *testing.T) {
 		t.Errorf("at the end: %+v", got)
 	}
 	now = now.Add(2 * time.Minute)
-	if got, more := r.due(now, false); len(got) != 0 || more || len(r.kinds)+len(r.of) != 0 {
-		t.Errorf("what came no more is remembered: %v, %v, %v", got, r.kinds, r.of)
+	if got, more := r.due(now, false); len(got) != 0 || more || len(r.kinds)+len(r.kindsOf) != 0 {
+		t.Errorf("what came no more is remembered: %v, %v, %v", got, r.kinds, r.kindsOf)
 	}
 	for i := range 500 {
 		r.add(refusal{"mallory", "see job", fmt.Sprint("VC ", i), "refused"}, "no right", "10.0.0.7", now)

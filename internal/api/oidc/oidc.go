@@ -106,7 +106,7 @@ func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	found, err := oidc.NewProvider(ctx, p.Issuer)
 	p.tried = time.Now()
 	if err == nil {
-		err = guarded(found)
+		err = checkTLS(found)
 	}
 	if p.err = err; err != nil {
 		p.err = fmt.Errorf("the identity provider %s cannot be asked: %s", p.Issuer, clip(err.Error())) // it contains the provider's page
@@ -116,8 +116,8 @@ func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	return found, nil
 }
 
-// guarded refuses a provider that has an endpoint without TLS.
-func guarded(found *oidc.Provider) error {
+// checkTLS refuses a provider that has an endpoint without TLS.
+func checkTLS(found *oidc.Provider) error {
 	var keys struct {
 		Address string `json:"jwks_uri"`
 	}
@@ -146,14 +146,14 @@ func (p *Provider) config(found *oidc.Provider) *oauth2.Config {
 
 // Begin starts a sign-in. The browser goes to address, and kept is what it returns in a
 // cookie within Lasts. Finish returns u.
-func (p *Provider) Begin(ctx context.Context, u Under) (address, kept string, err error) {
+func (p *Provider) Begin(ctx context.Context, u AfterSignIn) (address, kept string, err error) {
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, p.client), askWithin)
 	defer cancel()
 	found, err := p.discover(ctx)
 	if err != nil {
 		return "", "", err
 	}
-	w := begun{Under: u, State: secret(), Nonce: secret(), Verifier: oauth2.GenerateVerifier(), Until: time.Now().Add(Lasts)}
+	w := pendingSignIn{AfterSignIn: u, State: secret(), Nonce: secret(), Verifier: oauth2.GenerateVerifier(), Until: time.Now().Add(Lasts)}
 	address = p.config(found).AuthCodeURL(w.State, oidc.Nonce(w.Nonce), oauth2.S256ChallengeOption(w.Verifier))
 	kept, err = p.seal.close(&w)
 	return address, kept, err
@@ -165,23 +165,23 @@ var ErrStale = errors.New("this sign-in was not begun in this browser, took too 
 
 // Finish takes the provider's answer, the query of the callback, and returns the person that
 // signed in. kept is from Begin.
-func (p *Provider) Finish(ctx context.Context, kept string, answer url.Values) (Person, Under, error) {
+func (p *Provider) Finish(ctx context.Context, kept string, answer url.Values) (Person, AfterSignIn, error) {
 	w, ok := p.seal.open(kept)
 	if !ok || time.Now().After(w.Until) || subtle.ConstantTimeCompare([]byte(w.State), []byte(answer.Get("state"))) != 1 {
-		return Person{}, Under{}, ErrStale
+		return Person{}, AfterSignIn{}, ErrStale
 	}
 	if text := answer.Get("error"); text != "" {
-		return Person{}, w.Under, fmt.Errorf("the identity provider did not let you in: %s", clip(text+" "+answer.Get("error_description")))
+		return Person{}, w.AfterSignIn, fmt.Errorf("the identity provider did not let you in: %s", clip(text+" "+answer.Get("error_description")))
 	}
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, p.client), askWithin)
 	defer cancel()
 	found, err := p.discover(ctx)
 	if err != nil {
-		return Person{}, w.Under, err
+		return Person{}, w.AfterSignIn, err
 	}
 	token, err := p.config(found).Exchange(ctx, answer.Get("code"), oauth2.VerifierOption(w.Verifier))
 	if err != nil {
-		return Person{}, w.Under, &Failed{"did not take the code that it gave", err}
+		return Person{}, w.AfterSignIn, &Failed{"did not take the code that it gave", err}
 	}
 	raw, _ := token.Extra("id_token").(string)
 	id, err := found.Verifier(&oidc.Config{ClientID: p.ClientID}).Verify(ctx, raw)
@@ -189,17 +189,17 @@ func (p *Provider) Finish(ctx context.Context, kept string, answer url.Values) (
 		err = id.VerifyAccessToken(token.AccessToken)
 	}
 	if err != nil {
-		return Person{}, w.Under, &Failed{"gave an identity that is not valid", err}
+		return Person{}, w.AfterSignIn, &Failed{"gave an identity that is not valid", err}
 	}
 	if id.Subject == "" || subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(w.Nonce)) != 1 {
-		return Person{}, w.Under, &Failed{"gave an identity of another sign-in", errors.New("its nonce differs, or it has no subject")}
+		return Person{}, w.AfterSignIn, &Failed{"gave an identity of another sign-in", errors.New("its nonce differs, or it has no subject")}
 	}
 	claims, err := p.claims(ctx, found, id, token)
 	if err != nil {
-		return Person{}, w.Under, err
+		return Person{}, w.AfterSignIn, err
 	}
 	person, err := p.person(id.Subject, claims)
-	return person, w.Under, err
+	return person, w.AfterSignIn, err
 }
 
 // Failed is a rejected answer of the provider. The cause is only for the log, since it may

@@ -86,7 +86,7 @@ func TestSafeReturn(t *testing.T) {
 // What a browser carries is of this process, unchanged, of this sign-in, and not too old.
 func TestFinishRefuses(t *testing.T) {
 	p, other := New(&Settings{Issuer: "https://127.0.0.1:1"}), newSeal()
-	w := &begun{Under: Under{Return: "/jobs"}, State: "state", Until: time.Now().Add(time.Minute)}
+	w := &pendingSignIn{AfterSignIn: AfterSignIn{Return: "/jobs"}, State: "state", Until: time.Now().Add(time.Minute)}
 	good, err := p.seal.close(w)
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestDiscovery(t *testing.T) {
 	defer web.Close()
 	begin := func(ctx context.Context, text string) error {
 		document = strings.ReplaceAll(text, "OWN", web.URL)
-		_, _, err := New(&Settings{Issuer: web.URL, Address: "https://comb.example.com"}).Begin(ctx, Under{Return: "/"})
+		_, _, err := New(&Settings{Issuer: web.URL, Address: "https://comb.example.com"}).Begin(ctx, AfterSignIn{Return: "/"})
 		return err
 	}
 	good := `{"issuer":"OWN","authorization_endpoint":"OWN/a","token_endpoint":"OWN/t","jwks_uri":"OWN/k","userinfo_endpoint":"OWN/u"}`

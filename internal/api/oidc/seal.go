@@ -13,16 +13,16 @@ import (
 // Lasts is how long a sign-in may take, from its begin to the provider's answer.
 const Lasts = 10 * time.Minute
 
-// Under says what follows a sign-in.
-type Under struct {
+// AfterSignIn says what follows a sign-in.
+type AfterSignIn struct {
 	Return    string `json:"r,omitempty"` // page of this server to which the browser goes
 	Port      int    `json:"p,omitempty"` // of the user's command on its machine, which waits for a code; 0 is the browser itself
 	Challenge string `json:"c,omitempty"` // challenge of that command
 }
 
-// begun is a sign-in in progress.
-type begun struct {
-	Under
+// pendingSignIn is a sign-in in progress.
+type pendingSignIn struct {
+	AfterSignIn
 	State, Nonce, Verifier string
 	Until                  time.Time
 }
@@ -45,7 +45,7 @@ func newSeal() *seal {
 	return &seal{aead}
 }
 
-func (s *seal) close(w *begun) (string, error) {
+func (s *seal) close(w *pendingSignIn) (string, error) {
 	data, err := json.Marshal(w)
 	if err != nil {
 		return "", err
@@ -53,7 +53,7 @@ func (s *seal) close(w *begun) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, data, nil)), nil
 }
 
-func (s *seal) open(text string) (w begun, ok bool) {
+func (s *seal) open(text string) (w pendingSignIn, ok bool) {
 	if len(text) > 8<<10 {
 		return w, false
 	}

@@ -99,7 +99,7 @@ func (w *world) ask(user, method, path, body string, status int) string {
 func (w *world) refused(user, call, body string, status int, code string) {
 	w.Helper()
 	method, path, _ := strings.Cut(call, " ")
-	var in said
+	var in messageBody
 	w.to(&in, w.ask(user, method, path, body, status))
 	if in.Code != code || in.Message == "" {
 		w.Errorf("%s: %s %s is refused with %+v, want %s", user, method, path, in, code)
@@ -540,7 +540,7 @@ func TestWrongBodies(t *testing.T) {
 		`{"value":"S"`: "the body: the JSON ends too early",
 		`{"value":}`:   "the body: invalid character '}' looking for beginning of value",
 	} {
-		var in said
+		var in messageBody
 		w.to(&in, w.ask("alice", "PUT", "/jobs/alice~train/executionType", body, 400))
 		if in.Message != want {
 			t.Errorf("%s: %q, want %q", body, in.Message, want)

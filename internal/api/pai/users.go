@@ -139,7 +139,7 @@ func (h *Handler) createUser(w http.ResponseWriter, r *http.Request) {
 	if in.VirtualCluster == nil && in.Grouplist == nil {
 		in.VirtualCluster = &[]string{} // VC default, as there
 	}
-	g, err := givingOf(h, r)
+	g, err := vcGrantsOf(h, r)
 	var groups *[]string
 	if err == nil {
 		groups, err = g.groupsOf(r.Context(), in.Grouplist, in.VirtualCluster)
@@ -171,10 +171,10 @@ func (h *Handler) updateUser(w http.ResponseWriter, r *http.Request) {
 	give(h, w, r, d.Username, d)
 }
 
-// givingOf returns the giving for a request.
-func givingOf(h *Handler, r *http.Request) (*giving, error) {
+// vcGrantsOf returns the giving for a request.
+func vcGrantsOf(h *Handler, r *http.Request) (*vcGrants, error) {
 	table, vcs, err := h.app.Rights(r.Context())
-	return &giving{h.people, principalOf(r).User, table, vcs}, err
+	return &vcGrants{h.people, principalOf(r).User, table, vcs}, err
 }
 
 // aboutGiven are the codes for errors about a user and its virtual clusters.
@@ -183,9 +183,9 @@ var aboutGiven = codes{missing: noUser, conflict: "ConflictUserError", invalid: 
 // give changes an account and its groups, and answers.
 func give(h *Handler, w http.ResponseWriter, r *http.Request, name string, f *userFields) {
 	_, err := h.people.User(name) // before groups are made for it
-	var g *giving
+	var g *vcGrants
 	if err == nil {
-		g, err = givingOf(h, r)
+		g, err = vcGrantsOf(h, r)
 	}
 	var groups *[]string
 	if err == nil {
@@ -265,7 +265,7 @@ func (h *Handler) regroup(w http.ResponseWriter, r *http.Request, to func(group 
 		fail(w, err, aboutUser)
 		return
 	}
-	g, err := givingOf(h, r)
+	g, err := vcGrantsOf(h, r)
 	if err == nil {
 		err = g.ensure(r.Context(), in.Groupname)
 	}
@@ -318,7 +318,7 @@ func groupOf(g *access.Group) group {
 }
 
 func (h *Handler) listGroups(w http.ResponseWriter, r *http.Request) {
-	there, err := givingOf(h, r)
+	there, err := vcGrantsOf(h, r)
 	if err != nil {
 		fail(w, err, aboutGroup)
 		return
@@ -338,7 +338,7 @@ func (h *Handler) getGroup(w http.ResponseWriter, r *http.Request) {
 
 // groupThere is the group that a path names. Where there is none it answers the request.
 func groupThere(h *Handler, w http.ResponseWriter, r *http.Request) (one access.Group, ok bool) {
-	g, err := givingOf(h, r)
+	g, err := vcGrantsOf(h, r)
 	if err == nil {
 		one, err = g.group(r.PathValue("group"))
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// giving gives virtual clusters to users by groups. In OpenPAI each virtual cluster has a
+// vcGrants gives virtual clusters to users by groups. In OpenPAI each virtual cluster has a
 // group of its name as soon as it exists, and each user is in that of virtual cluster
 // default. Here such a group is created when the first user is put into it.
-type giving struct {
+type vcGrants struct {
 	people *people.Directory
 	asker  string
 	table  *access.Rights
@@ -31,8 +31,8 @@ const (
 	adminGroup = "admingroup"
 )
 
-// by reports whether a group gives access to the virtual cluster of its own name.
-func (g *giving) by(group string) bool {
+// givesOwnVC reports whether a group gives access to the virtual cluster of its own name.
+func (g *vcGrants) givesOwnVC(group string) bool {
 	return access.ValidName(group) && group != access.Everyone && slices.Contains(g.vcs, cell.VCName(group)) &&
 		g.table.RoleOf(group, cell.VCName(group)) >= access.Member
 }
@@ -45,9 +45,9 @@ func groupOfVC(vc string) access.Group {
 }
 
 // ensure creates those of the groups that belong to virtual clusters and do not exist yet.
-func (g *giving) ensure(ctx context.Context, groups ...string) error {
+func (g *vcGrants) ensure(ctx context.Context, groups ...string) error {
 	for _, name := range groups {
-		if _, err := g.people.Group(name); err == nil || !g.by(name) {
+		if _, err := g.people.Group(name); err == nil || !g.givesOwnVC(name) {
 			continue
 		}
 		err := g.people.CreateGroup(ctx, g.asker, groupOfVC(name))
@@ -61,7 +61,7 @@ func (g *giving) ensure(ctx context.Context, groups ...string) error {
 // groupsOf returns the groups that a user is to have: named groups, or those of virtual
 // clusters, to which default is added as in OpenPAI. It creates groups of virtual clusters.
 // It is nil where neither is given.
-func (g *giving) groupsOf(ctx context.Context, groups, vcs *[]string) (*[]string, error) {
+func (g *vcGrants) groupsOf(ctx context.Context, groups, vcs *[]string) (*[]string, error) {
 	if groups == nil && vcs == nil {
 		return nil, nil
 	}
@@ -86,12 +86,12 @@ func noSuch(text string) error {
 
 // ofVCs are the groups that give access to virtual clusters. wrong are those that no group of
 // their name gives, with what gives them.
-func (g *giving) ofVCs(vcs []string) (groups, wrong []string) {
+func (g *vcGrants) ofVCs(vcs []string) (groups, wrong []string) {
 	groups = []string{}
 	for _, vc := range vcs {
 		_, err := g.people.Group(vc)
 		switch known := slices.Contains(g.vcs, cell.VCName(vc)); {
-		case g.by(vc), err == nil && !known:
+		case g.givesOwnVC(vc), err == nil && !known:
 			groups = append(groups, vc)
 		case known && g.table.RoleOf(access.Everyone, cell.VCName(vc)) >= access.Member: // every user has it
 		case known:
@@ -104,14 +104,14 @@ func (g *giving) ofVCs(vcs []string) (groups, wrong []string) {
 				clip(vc), g.names()))
 		}
 	}
-	if g.by(defaultVC) && !slices.Contains(groups, defaultVC) {
+	if g.givesOwnVC(defaultVC) && !slices.Contains(groups, defaultVC) {
 		groups = append(groups, defaultVC)
 	}
 	return groups, wrong
 }
 
 // names lists the first virtual clusters.
-func (g *giving) names() string {
+func (g *vcGrants) names() string {
 	const most = 20
 	var all []string
 	for _, vc := range g.vcs[:min(len(g.vcs), most)] {
@@ -124,11 +124,11 @@ func (g *giving) names() string {
 }
 
 // groups are all groups, with those of virtual clusters that are not created yet.
-func (g *giving) groups() []access.Group {
+func (g *vcGrants) groups() []access.Group {
 	all := g.people.Groups()
 	for _, vc := range g.vcs {
 		there := func(o access.Group) bool { return o.Name == string(vc) }
-		if g.by(string(vc)) && !slices.ContainsFunc(all, there) {
+		if g.givesOwnVC(string(vc)) && !slices.ContainsFunc(all, there) {
 			all = append(all, groupOfVC(string(vc)))
 		}
 	}
@@ -137,9 +137,9 @@ func (g *giving) groups() []access.Group {
 }
 
 // group is the group with this name, created or not.
-func (g *giving) group(name string) (access.Group, error) {
+func (g *vcGrants) group(name string) (access.Group, error) {
 	one, err := g.people.Group(name)
-	if err != nil && g.by(name) {
+	if err != nil && g.givesOwnVC(name) {
 		return groupOfVC(name), nil
 	}
 	return one, err

@@ -13,18 +13,18 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// said is the body of each error, and of each answer without data.
-type said struct {
+// messageBody is the body of each error, and of each answer without data.
+type messageBody struct {
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message"`
 }
 
 func refuse(w http.ResponseWriter, status int, code, message string) {
-	answer(w, status, said{code, message})
+	answer(w, status, messageBody{code, message})
 }
 
 func done(w http.ResponseWriter, status int, format string, args ...any) {
-	answer(w, status, said{Message: fmt.Sprintf(format, args...)})
+	answer(w, status, messageBody{Message: fmt.Sprintf(format, args...)})
 }
 
 func answer(w http.ResponseWriter, status int, v any) {

@@ -40,19 +40,19 @@ const (
 // Directory is the users and groups of a cluster, in memory and in the store. Its methods may be
 // called from any goroutine.
 type Directory struct {
-	store Store
-	now   func() model.Time
-	write sync.Mutex // one change at a time
-	mu    sync.RWMutex
-	users map[string]*entry[access.User]
-	group map[string]*entry[access.Group]
-	gate  *gate
-	trail trail
-	setup setup
-	cost  Cost
-	// Crowded, when set, gets the lines of the audit log beyond their user's bound. It writes
-	// summaries of them by WriteTogether. It is set before the first request.
-	Crowded func(store.AuditLine)
+	store       Store
+	now         func() model.Time
+	write       sync.Mutex // one change at a time
+	mu          sync.RWMutex
+	users       map[string]*entry[access.User]
+	group       map[string]*entry[access.Group]
+	gate        *gate
+	auditBounds auditBounds
+	setup       setup
+	cost        Cost
+	// OverBound, when set, gets the lines of the audit log beyond their user's bound. It writes
+	// summaries of them by WriteSummaries. It is set before the first request.
+	OverBound func(store.AuditLine)
 	// Platform are the UIDs with which the server and what it starts run. Tasks of users
 	// never get them. It is set before the first request.
 	Platform []int64
@@ -61,9 +61,9 @@ type Directory struct {
 	noOne  string // a hash that no password has
 }
 
-// Cheaper hashes passwords at another cost, for tests that sign in often. It must be called
+// SetHashCost hashes passwords at another cost, for tests that sign in often. It must be called
 // before the first is hashed.
-func (d *Directory) Cheaper(c Cost) { d.cost = c }
+func (d *Directory) SetHashCost(c Cost) { d.cost = c }
 
 var _ Store = (*store.Store)(nil)
 
@@ -102,7 +102,7 @@ func problem(kind error, format string, args ...any) error {
 func Open(ctx context.Context, s Store, now func() model.Time) (*Directory, error) {
 	d := &Directory{store: s, now: now, gate: newGate(), cost: usual,
 		users: map[string]*entry[access.User]{}, group: map[string]*entry[access.Group]{},
-		trail: trail{users: paces{}, guests: paces{}, places: map[string]places{}}}
+		auditBounds: auditBounds{users: lineCounts{}, guests: lineCounts{}, networks: map[string]tokenNetworks{}}}
 	objects, err := s.Objects(ctx)
 	if err != nil {
 		return nil, err
@@ -251,7 +251,7 @@ func (d *Directory) createUsers(ctx context.Context, by string, list []NewUser) 
 			wrong = append(wrong, fmt.Sprintf("user %s: %s", clip(u.Name), text))
 		}
 		u.Created = d.time().UTC()
-		changes = append(changes, change{user: u, verb: "create user", detail: withIDs(standing(u), u.IDs)})
+		changes = append(changes, change{user: u, verb: "create user", detail: withIDs(grantsText(u), u.IDs)})
 	}
 	if len(wrong) > 0 {
 		if kind == nil {
@@ -316,7 +316,7 @@ func (d *Directory) UpdateUser(ctx context.Context, by, name string, c UserChang
 		u.Groups = slices.Clone(*c.Groups)
 		wrong = append(wrong, d.checkGroups(u)...)
 		if !slices.Equal(u.Groups, was.Groups) {
-			what = append(what, regrouped(u.Groups, was.Groups))
+			what = append(what, groupsText(u.Groups, was.Groups))
 		}
 	}
 	if c.Extension != nil && string(c.Extension) != string(u.Extension) {
@@ -496,7 +496,7 @@ func (d *Directory) DeleteGroup(ctx context.Context, by, name string) error {
 		if c.Provider != nil {
 			c.Provider.Groups = slices.DeleteFunc(c.Provider.Groups, gone)
 		}
-		changes = append(changes, change{user: c, verb: "change user", detail: regrouped(c.AllGroups(), u.AllGroups())})
+		changes = append(changes, change{user: c, verb: "change user", detail: groupsText(c.AllGroups(), u.AllGroups())})
 	}
 	return d.commit(ctx, by, changes)
 }
@@ -537,7 +537,7 @@ func (d *Directory) commit(ctx context.Context, by string, changes []change) err
 		}
 		objects = append(objects, o)
 		lines = append(lines, store.AuditLine{Time: d.now(), Subject: by, Verb: c.verb,
-			Object: strings.Replace(o.ID, "/", " ", 1), Outcome: Done, Detail: c.detail, From: CameFrom(ctx)})
+			Object: strings.Replace(o.ID, "/", " ", 1), Outcome: Done, Detail: c.detail, From: ClientAddress(ctx)})
 	}
 	if err := d.store.PutObjects(ctx, objects, d.bounded(lines)); err != nil {
 		return err
@@ -579,19 +579,19 @@ const (
 // beyond their user's bound are only counted.
 func (d *Directory) Note(ctx context.Context, lines ...store.AuditLine) error {
 	for i := range lines { // the bound of a network depends on it
-		lines[i].From = cmp.Or(lines[i].From, CameFrom(ctx))
+		lines[i].From = cmp.Or(lines[i].From, ClientAddress(ctx))
 	}
 	if lines = d.bounded(lines); len(lines) == 0 {
 		return nil
 	}
-	return d.WriteTogether(ctx, lines...)
+	return d.WriteSummaries(ctx, lines...)
 }
 
-// WriteTogether writes lines of the audit log that stand for many, or that are always written
+// WriteSummaries writes lines of the audit log that stand for many, or that are always written
 // in full, with the present time.
-func (d *Directory) WriteTogether(ctx context.Context, lines ...store.AuditLine) error {
+func (d *Directory) WriteSummaries(ctx context.Context, lines ...store.AuditLine) error {
 	for i := range lines {
-		lines[i].Time, lines[i].From = d.now(), cmp.Or(lines[i].From, CameFrom(ctx))
+		lines[i].Time, lines[i].From = d.now(), cmp.Or(lines[i].From, ClientAddress(ctx))
 	}
 	return d.store.PutObjects(ctx, nil, lines)
 }

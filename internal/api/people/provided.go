@@ -25,10 +25,10 @@ type Claimed struct {
 	From            string   // address of its browser, for the audit log
 }
 
-// Welcome returns the user of a person that an identity provider has named. It creates the
+// ProvidedUser returns the user of a person that an identity provider has named. It creates the
 // user at the first sign-in. The user's provided groups are set to the provider's present
 // ones. Groups to which administrators added the user stay.
-func (d *Directory) Welcome(ctx context.Context, c Claimed) (access.User, error) {
+func (d *Directory) ProvidedUser(ctx context.Context, c Claimed) (access.User, error) {
 	d.write.Lock()
 	defer d.write.Unlock()
 	u, known := d.provided(c.Issuer, c.Subject)
@@ -59,7 +59,7 @@ func (d *Directory) Welcome(ctx context.Context, c Claimed) (access.User, error)
 	}
 	if !known {
 		if err := d.createUsers(ctx, "identity provider", []NewUser{{User: *next}}); err != nil {
-			return u, d.unwelcome(err, c.Name)
+			return u, d.adviseName(err, c.Name)
 		}
 		return d.User(c.Name)
 	}
@@ -69,12 +69,12 @@ func (d *Directory) Welcome(ctx context.Context, c Claimed) (access.User, error)
 	if slices.Equal(next.Provider.Groups, u.Provider.Groups) && next.Display == u.Display && next.Email == u.Email {
 		return u, nil
 	}
-	detail := "as the identity provider says: " + regrouped(groups, u.Provider.Groups)
+	detail := "as the identity provider says: " + groupsText(groups, u.Provider.Groups)
 	return *next, d.commit(ctx, "identity provider", []change{{user: next, verb: "change user", detail: detail}})
 }
 
-// unwelcome adds advice about a name that no user can have.
-func (d *Directory) unwelcome(err error, name string) error {
+// adviseName adds advice about a name that no user can have.
+func (d *Directory) adviseName(err error, name string) error {
 	users := d.Users()
 	i := slices.IndexFunc(users, func(u access.User) bool { return strings.EqualFold(u.Name, name) })
 	if !errors.Is(err, ErrExists) || i < 0 {
@@ -170,5 +170,5 @@ func (d *Directory) Admit(ctx context.Context, u access.User, from string, life 
 	if err != nil {
 		return "", store.Token{}, err
 	}
-	return d.enter(ctx, u, byProvider, from, life)
+	return d.openSession(ctx, u, byProvider, from, life)
 }

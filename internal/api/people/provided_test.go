@@ -17,14 +17,14 @@ func TestWelcome(t *testing.T) {
 	w.must(w.CreateGroup(ctx, "test", access.Group{Name: "vision", External: "ml-team"}))
 	w.must(w.CreateGroup(ctx, "test", access.Group{Name: "local"}))
 	alice := Claimed{Issuer: "i", Subject: "1", Name: "alice", Display: "Alice", Email: "no address", Groups: []string{"ml-team", "comb-night", "comb-night", "comb-everyone", "comb-~", "vision"}, Prefix: "comb-"}
-	u, err := w.Welcome(ctx, alice)
+	u, err := w.ProvidedUser(ctx, alice)
 	w.must(err)
 	if got := strings.Join(u.AllGroups(), ","); u.Name != "alice" || got != "night,vision" || u.Email != "" || u.Display != "Alice" || u.Hash != "" || len(u.Groups) != 0 {
 		t.Fatalf("%+v in %s", u, got)
 	}
 	w.must(w.SetMembers(ctx, "test", "local", []string{"alice"}, nil))
 	alice.Name, alice.Groups = "alice2", []string{"comb-night"}
-	u, err = w.Welcome(ctx, alice)
+	u, err = w.ProvidedUser(ctx, alice)
 	w.must(err)
 	if got := strings.Join(u.AllGroups(), ","); u.Name != "alice" || got != "local,night" {
 		t.Errorf("the second time: %+v in %s", u, got)
@@ -48,7 +48,7 @@ func TestWelcome(t *testing.T) {
 	before := len(lines)
 	alice.Groups = nil
 	for range 2 {
-		_, err = w.Welcome(ctx, alice)
+		_, err = w.ProvidedUser(ctx, alice)
 		w.must(err)
 	}
 	if lines, err = w.Log(ctx, 0, 100); err != nil || len(lines) != before {
@@ -64,7 +64,7 @@ func TestWelcome(t *testing.T) {
 func TestWelcomeRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.CreateUsers(ctx, "test", []NewUser{{User: access.User{Name: "bob"}, Password: password}}))
-	_, err := w.Welcome(ctx, Claimed{Issuer: "i", Subject: "1", Name: "alice"})
+	_, err := w.ProvidedUser(ctx, Claimed{Issuer: "i", Subject: "1", Name: "alice"})
 	w.must(err)
 	yes := true
 	_, err = w.UpdateUser(ctx, "test", "alice", UserChange{Blocked: &yes})
@@ -86,7 +86,7 @@ func TestWelcomeRefuses(t *testing.T) {
 		"no name":                {Claimed{Issuer: "i", Subject: "4", Name: "a@b"}, "cannot be a user"},
 		"too many groups":        {Claimed{Issuer: "i", Subject: "5", Name: "carol", Groups: many, Prefix: "g"}, "into 65 groups"},
 	} {
-		if _, err := w.Welcome(ctx, c.who); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := w.ProvidedUser(ctx, c.who); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}

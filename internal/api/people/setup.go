@@ -126,7 +126,7 @@ func (d *Directory) SetUp(ctx context.Context, code string, first NewUser, from 
 	if err != nil {
 		return "", store.Token{}, err
 	}
-	return d.enter(ctx, u, byPassword, from, life)
+	return d.openSession(ctx, u, byPassword, from, life)
 }
 
 // sessionLife is how long a session lasts; 0 is the default.

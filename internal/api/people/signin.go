@@ -64,14 +64,14 @@ func (d *Directory) SignIn(ctx context.Context, name, password string, from From
 	if t.known != "" {
 		d.gate.learn(t.known, d.time())
 	}
-	return d.enter(ctx, u, byPassword, from.Address, life)
+	return d.openSession(ctx, u, byPassword, from.Address, life)
 }
 
 // Confirm checks the password of a user that has signed in already, for actions that need it
 // again.
 func (d *Directory) Confirm(ctx context.Context, name, password string) error {
 	u, _ := d.User(name)
-	return d.check(ctx, &u, password, try{name: name, from: CameFrom(ctx), how: "by password, once more", by: name,
+	return d.check(ctx, &u, password, try{name: name, from: ClientAddress(ctx), how: "by password, once more", by: name,
 		host:   true,
 		bounds: []bound{{"session of " + name, maxFails, longestPause}}})
 }
@@ -121,7 +121,7 @@ func (d *Directory) check(ctx context.Context, u *access.User, password string, 
 	}
 	kept := u.Hash
 	if kept == "" {
-		kept = d.nothing()
+		kept = d.dummyHash()
 	}
 	ok := false
 	if err = sleep(ctx, wait); err == nil {
@@ -187,15 +187,15 @@ func (d *Directory) hash(ctx context.Context, by, password string) (phc string, 
 	return phc, err
 }
 
-// nothing is a hash that no password has, so that an unknown name takes as long as a known
+// dummyHash is a hash that no password has, so that an unknown name takes as long as a known
 // one.
-func (d *Directory) nothing() string {
+func (d *Directory) dummyHash() string {
 	d.noOnes.Do(func() { d.noOne = d.cost.hash("no user has this password") })
 	return d.noOne
 }
 
-// enter opens a session of a user whose password was right, unless that changed meanwhile.
-func (d *Directory) enter(ctx context.Context, u access.User, how, from string, life time.Duration) (
+// openSession opens a session of a user whose password was right, unless that changed meanwhile.
+func (d *Directory) openSession(ctx context.Context, u access.User, how, from string, life time.Duration) (
 	string, store.Token, error) {
 	d.write.Lock()
 	defer d.write.Unlock()
@@ -274,7 +274,7 @@ func (d *Directory) CreateToken(ctx context.Context, by string, n NewToken) (str
 	}
 	made := store.Token{ID: store.NewTokenID(), Name: name, Subject: model.Subject(user), Created: d.now(),
 		TokenBounds: store.TokenBounds{Kind: access.Application, Expires: d.now().Add(model.Duration(life.Microseconds())),
-			Scope: scope, From: Network(CameFrom(ctx))}}
+			Scope: scope, From: Network(ClientAddress(ctx))}}
 	if err := d.Note(ctx, store.AuditLine{Subject: by, Verb: "create token", Object: tokenObject(&made), Outcome: Done,
 		Detail: tokenBounds(&made)}); err != nil {
 		return "", store.Token{}, err

@@ -77,8 +77,8 @@ func busy(seconds int, detail string) *rest.Problem {
 	return p
 }
 
-// inbox is a request's body while it is received.
-type inbox struct {
+// bodyReader is a request's body while it is received.
+type bodyReader struct {
 	io.Reader
 	of     *bodies
 	caller model.Subject
@@ -103,7 +103,7 @@ func (b *bodies) receive(w http.ResponseWriter, r *http.Request, caller model.Su
 	if r.ContentLength > 0 {
 		size = min(size, r.ContentLength)
 	}
-	in := &inbox{Reader: http.MaxBytesReader(w, r.Body, limit), of: b, caller: caller,
+	in := &bodyReader{Reader: http.MaxBytesReader(w, r.Body, limit), of: b, caller: caller,
 		rc: http.NewResponseController(w), begun: time.Now(), places: int((size + slowUnit - 1) / slowUnit)}
 	timer := time.AfterFunc(slowAfter, in.late)
 	defer timer.Stop()
@@ -137,7 +137,7 @@ func pieces(r io.Reader, size int64) (all net.Buffers, err error) {
 }
 
 // late turns the body into a slow one, or ends it.
-func (b *inbox) late() {
+func (b *bodyReader) late() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.over {
@@ -151,13 +151,13 @@ func (b *inbox) late() {
 }
 
 // fail ends the body. The mutex is held.
-func (b *inbox) fail(p *rest.Problem) {
+func (b *bodyReader) fail(p *rest.Problem) {
 	b.failed = p
 	_ = b.rc.SetReadDeadline(time.Now())
 }
 
 // Read implements io.Reader.
-func (b *inbox) Read(p []byte) (int, error) {
+func (b *bodyReader) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	if b.failed == nil {
 		most := b.begun.Add(bodyGrace + time.Duration(b.held)*time.Second/bodyRate)
@@ -182,7 +182,7 @@ func (b *inbox) Read(p []byte) (int, error) {
 
 // end returns what was wrong with the body, if anything. It gives its places back, but not
 // its bytes.
-func (b *inbox) end(err error, limit int64) *rest.Problem {
+func (b *bodyReader) end(err error, limit int64) *rest.Problem {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over = true

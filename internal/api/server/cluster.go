@@ -45,7 +45,7 @@ func (s *Server) registerCluster(api huma.API) {
 
 func (s *Server) listStorages(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.StorageList], error) {
 	out := rest.StorageList{Storages: []rest.StorageStatus{}}
-	table, err := s.warden.Table(ctx)
+	table, err := s.authorizer.Table(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func plainRuntime(text string) string {
 
 func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.CellList], error) {
 	var out rest.CellList
-	sight, err := s.warden.Sight(ctx)
+	sight, err := s.authorizer.Sight(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (s nodes) register(api huma.API) {
 			if in.Body != nil {
 				r = *in.Body
 			}
-			return s.change(ctx, wanted{&in.Meta, "drain", in.Name, r}, func(m model.Meta, name cell.NodeName) model.Command {
+			return s.change(ctx, target{&in.Meta, "drain", in.Name, r}, func(m model.Meta, name cell.NodeName) model.Command {
 				return model.Cordon{Meta: m, Node: name, On: true, Drain: s.opts.Now().Add(r.Within), Reason: r.Reason}
 			})
 		})
@@ -227,7 +227,7 @@ func (s nodes) register(api huma.API) {
 		"Say what a drain would do to each job, and change nothing"), s.plan)
 	huma.Register(api, op("declare-node-dead", http.MethodPost, "/nodes/{name}/declare-dead", "Say that a node is dead: what is unknown there counts as ended"),
 		func(ctx context.Context, in *deadInput) (*body[rest.Done], error) {
-			return s.change(ctx, wanted{&in.Meta, "declare-dead", in.Name, in.Body}, func(m model.Meta, name cell.NodeName) model.Command {
+			return s.change(ctx, target{&in.Meta, "declare-dead", in.Name, in.Body}, func(m model.Meta, name cell.NodeName) model.Command {
 				return model.DeclareDead{Meta: m, Node: name, Reason: in.Body.Reason}
 			})
 		})
@@ -272,14 +272,14 @@ func (s nodes) cordon(on bool) func(context.Context, *cordonInput) (*body[rest.D
 		if in.Body != nil {
 			reason = in.Body.Reason
 		}
-		return s.change(ctx, wanted{&in.Meta, "cordon", in.Name, []any{on, reason}}, func(m model.Meta, name cell.NodeName) model.Command {
+		return s.change(ctx, target{&in.Meta, "cordon", in.Name, []any{on, reason}}, func(m model.Meta, name cell.NodeName) model.Command {
 			return model.Cordon{Meta: m, Node: name, On: on, Reason: reason}
 		})
 	}
 }
 
 // change gives a command about a node.
-func (s nodes) change(ctx context.Context, in wanted, command func(model.Meta, cell.NodeName) model.Command) (*body[rest.Done], error) {
+func (s nodes) change(ctx context.Context, in target, command func(model.Meta, cell.NodeName) model.Command) (*body[rest.Done], error) {
 	if err := checkName("node", in.ref); err != nil {
 		return nil, err
 	}
@@ -305,7 +305,7 @@ func (s nodes) get(ctx context.Context, in *namedRead) (*body[rest.Node], error)
 	if err := checkName("node", in.Name); err != nil {
 		return nil, err
 	}
-	sight, err := s.warden.Sight(ctx)
+	sight, err := s.authorizer.Sight(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -388,10 +388,10 @@ func (m images) registerBuild(api huma.API) {
 
 // mayNotBuild says why a build must end: its credential or its right is gone.
 func (m images) mayNotBuild(ctx context.Context) *rest.Problem {
-	if p := m.warden.Still(ctx); p != nil {
+	if p := m.authorizer.CheckStream(ctx); p != nil {
 		return p
 	}
-	if err := m.warden.May(ctx, access.BuildImages, access.Object{}, nil); err != nil {
+	if err := m.authorizer.May(ctx, access.BuildImages, access.Object{}, nil); err != nil {
 		return problemOf(m.fail(err))
 	}
 	return nil
@@ -446,7 +446,7 @@ func (m images) visible(ctx context.Context, list []executor.Image) (out []execu
 	if authorizer.SeesAll(ctx) {
 		return list, nil
 	}
-	table, err := m.warden.Table(ctx)
+	table, err := m.authorizer.Table(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -455,7 +455,7 @@ func (m images) visible(ctx context.Context, list []executor.Image) (out []execu
 			return !table.Allow(p, access.SeeImages, access.Object{VC: cell.VCName(vc)}).OK
 		})
 		i.Jobs = slices.DeleteFunc(slices.Clone(i.Jobs), func(id model.JobID) bool {
-			o, found := m.warden.Object(ctx, id)
+			o, found := m.authorizer.Object(ctx, id)
 			return !found || !table.Allow(p, access.SeeJob, o).OK
 		})
 		if i.Public || len(i.VCs) > 0 || len(i.Jobs) > 0 {
@@ -468,8 +468,8 @@ func (m images) visible(ctx context.Context, list []executor.Image) (out []execu
 func wireImages(list []executor.Image) []rest.Image {
 	out := []rest.Image{}
 	for _, i := range list {
-		w := rest.Image{ID: i.ID, Names: some(i.Names), Digests: some(i.Digests), Size: i.Size, Shared: i.Shared, Created: i.Created, Used: i.Used,
-			Jobs: some(i.Jobs), Public: i.Public, Stays: i.Stays}
+		w := rest.Image{ID: i.ID, Names: nonNil(i.Names), Digests: nonNil(i.Digests), Size: i.Size, Shared: i.Shared, Created: i.Created, Used: i.Used,
+			Jobs: nonNil(i.Jobs), Public: i.Public, Stays: i.Stays}
 		for _, vc := range i.VCs {
 			w.VCs = append(w.VCs, cell.VCName(vc))
 		}
@@ -478,8 +478,8 @@ func wireImages(list []executor.Image) []rest.Image {
 	return out
 }
 
-// some is list, but [] in JSON when it is empty.
-func some[T any](list []T) []T { return append([]T{}, list...) }
+// nonNil is list, but [] in JSON when it is empty.
+func nonNil[T any](list []T) []T { return append([]T{}, list...) }
 
 // mayKnow answers for an image that the asker may not see as for one that does not exist.
 func (m images) mayKnow(ctx context.Context, name string) error {

@@ -64,7 +64,7 @@ func (s *Server) getConfig(ctx context.Context, in *struct{ AfterSeq }) (*config
 	if c == nil {
 		return nil, notFound("there is no configuration yet; see comb config apply")
 	}
-	lent, err := loans{s}.active(ctx)
+	lent, err := temporaryConfigs{s}.active(ctx)
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -128,7 +128,7 @@ func (s *Server) applyConfig(ctx context.Context, in *configInput) (*body[rest.D
 		return nil, s.fail(err)
 	}
 	var ends []string
-	reply, err := s.once(ctx, w, func() (r engine.Reply, err error) {
+	reply, err := s.doOnce(ctx, w, func() (r engine.Reply, err error) {
 		r, ends, err = s.applyNew(ctx, w, in)
 		return r, err
 	})
@@ -156,7 +156,7 @@ func (s *Server) applyNew(ctx context.Context, w write, in *configInput) (engine
 	}
 	s.configMu.Lock()
 	defer s.configMu.Unlock()
-	v, l := versions{s}, loans{s}
+	v, l := versions{s}, temporaryConfigs{s}
 	if p := s.checkTag(ctx, in.IfMatch); p != nil {
 		return engine.Reply{}, nil, p
 	}
@@ -229,7 +229,7 @@ func (s *Server) planConfig(ctx context.Context, in *planConfigInput) (*body[res
 	if err != nil {
 		return nil, err
 	}
-	lent, err := loans{s}.change(ctx, in.Until, in.RawBody)
+	lent, err := temporaryConfigs{s}.change(ctx, in.Until, in.RawBody)
 	if err != nil {
 		return nil, err
 	}
@@ -413,43 +413,43 @@ func (s versions) file(ctx context.Context, in *struct {
 	return &configFile{ContentType: "application/yaml; charset=utf-8", ETag: v.Tag, Body: file}, nil
 }
 
-// loans handles configurations with an end, at which the server goes back by itself. An end
+// temporaryConfigs handles configurations with an end, at which the server goes back by itself. An end
 // is stored with its version, and is valid while that is the latest.
-type loans struct{ *Server }
+type temporaryConfigs struct{ *Server }
 
 const (
-	loanLook  = time.Minute // between two checks while there is an end, since the clock may be set
-	loanRetry = 10 * time.Minute
+	endCheckEvery = time.Minute // between two checks while there is an end, since the clock may be set
+	loanRetry     = 10 * time.Minute
 )
 
-// EndLoans goes back from configurations whose end has come, until the server closes.
-func EndLoans(ctx context.Context, s *Server) {
-	l := loans{s}
+// EndTemporaryConfigs goes back from configurations whose end has come, until the server closes.
+func EndTemporaryConfigs(ctx context.Context, s *Server) {
+	l := temporaryConfigs{s}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.closing:
 			return
-		case <-s.lent:
+		case <-s.wakeEnds:
 		case <-time.After(l.look(ctx)):
 		}
 	}
 }
 
 // look goes back if it is time, and returns when to check again.
-func (l loans) look(ctx context.Context) time.Duration {
+func (l temporaryConfigs) look(ctx context.Context) time.Duration {
 	e, err := l.active(ctx)
 	if err != nil {
 		l.log.Warn("it cannot be read whether the configuration has an end: it is tried again in a minute", "error",
 			err)
-		return loanLook
+		return endCheckEvery
 	}
 	if e.Version == 0 {
 		return 24 * time.Hour // a change wakes it
 	}
 	if left := time.Duration(e.Until-l.opts.Now()) * time.Microsecond; left > 0 {
-		return min(left+time.Millisecond, loanLook)
+		return min(left+time.Millisecond, endCheckEvery)
 	}
 	if err := l.goBack(ctx, e); err != nil {
 		l.log.Warn("the configuration has an end, and the server cannot go back: it tries again in 10 minutes", "version", e.Version, "back", e.Back, "error", err)
@@ -459,7 +459,7 @@ func (l loans) look(ctx context.Context) time.Duration {
 }
 
 // active is the end of the version in force; zero is none.
-func (l loans) active(ctx context.Context) (engine.ConfigEnd, error) {
+func (l temporaryConfigs) active(ctx context.Context) (engine.ConfigEnd, error) {
 	_, tag, err := l.present(ctx, 0)
 	if err != nil {
 		return engine.ConfigEnd{}, err
@@ -470,7 +470,7 @@ func (l loans) active(ctx context.Context) (engine.ConfigEnd, error) {
 
 // goBack applies the file of the version to which an end leads. If there is no such file the
 // end is dropped.
-func (l loans) goBack(ctx context.Context, e engine.ConfigEnd) error {
+func (l temporaryConfigs) goBack(ctx context.Context, e engine.ConfigEnd) error {
 	_, file, ok, err := l.store.ConfigFile(ctx, e.Back)
 	if err != nil {
 		return err
@@ -512,7 +512,7 @@ func (l loans) goBack(ctx context.Context, e engine.ConfigEnd) error {
 }
 
 // tell adds to jobs what the end of the present configuration will do to them.
-func (l loans) tell(ctx context.Context, jobs []rest.Job) error {
+func (l temporaryConfigs) tell(ctx context.Context, jobs []rest.Job) error {
 	return l.fail(l.ahead.Tell(ctx, jobs, func(ctx context.Context) (*model.ConfigPlan, model.Time, error) {
 		e, err := l.active(ctx)
 		if err != nil || e.Version == 0 {
@@ -536,7 +536,7 @@ func (l loans) tell(ctx context.Context, jobs []rest.Job) error {
 
 // change is what the change to a file would do to ends. The version that it makes is the next
 // one.
-func (l loans) change(ctx context.Context, until string, file []byte) (out expiringChange, err error) {
+func (l temporaryConfigs) change(ctx context.Context, until string, file []byte) (out expiringChange, err error) {
 	_, tag, err := l.present(ctx, 0)
 	if err != nil {
 		return out, err
@@ -582,7 +582,7 @@ func (l loans) change(ctx context.Context, until string, file []byte) (out expir
 }
 
 // end returns sentences about what became of ends in a change.
-func (l loans) end(ctx context.Context, o *expiringChange) ([]string, error) {
+func (l temporaryConfigs) end(ctx context.Context, o *expiringChange) ([]string, error) {
 	defer l.wake()
 	list, err := l.store.Configs(context.WithoutCancel(ctx), 0, 1)
 	if err != nil {
@@ -591,11 +591,11 @@ func (l loans) end(ctx context.Context, o *expiringChange) ([]string, error) {
 	return o.Sentences(len(list) > 0 && list[0].Version > o.Latest), nil
 }
 
-// wake makes EndLoans check at once.
-func (l loans) wake() {
+// wake makes EndTemporaryConfigs check at once.
+func (l temporaryConfigs) wake() {
 	l.ahead.Forget()
 	select {
-	case l.lent <- struct{}{}:
+	case l.wakeEnds <- struct{}{}:
 	default:
 	}
 }

@@ -79,7 +79,7 @@ func (s *Server) allEvents(ctx context.Context, in *EventsInput) (*huma.StreamRe
 	if err != nil {
 		return nil, err
 	}
-	sees := s.warden.Reads(ctx)
+	sees := s.authorizer.Reads(ctx)
 	if !in.Follow {
 		list, err := s.pageOf(ctx, seq, 0, sees)
 		return writePage(list, s.fail(err))
@@ -135,7 +135,7 @@ func writePage(list rest.EventList, err error) (*huma.StreamResponse, error) {
 // jobPage is a page of one job's events, each with a sentence. Other jobs have their names
 // where the asker may see them.
 func jobPage(ctx context.Context, s *Server, j *rest.Job, seq uint64) (rest.EventList, error) {
-	sight, err := s.warden.Sight(ctx)
+	sight, err := s.authorizer.Sight(ctx)
 	if err != nil {
 		return rest.EventList{}, err
 	}
@@ -202,7 +202,7 @@ func pastOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobHistory]
 	if err != nil {
 		return nil, err
 	}
-	sight, err := s.warden.Sight(ctx)
+	sight, err := s.authorizer.Sight(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -32,8 +32,8 @@ const (
 	mostShown    = 32  // words of it
 )
 
-// execution is the visit of one user in one task: a command, or the use of a port.
-type execution struct {
+// taskVisit is the visit of one user in one task: a command, or the use of a port.
+type taskVisit struct {
 	ID      string // of its events
 	Task    string // the task's name
 	By      string // the user's
@@ -58,7 +58,7 @@ func gone() *rest.Problem {
 
 // watch waits until the visit must end, and returns why; nil is the end of ctx. left tells
 // whether the end of the connection also ends the visit.
-func (v *execution) watch(ctx context.Context, ws *duplex.Conn, left func() bool) *rest.Problem {
+func (v *taskVisit) watch(ctx context.Context, ws *duplex.Conn, left func() bool) *rest.Problem {
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
 	go ws.Keep(duplex.PingEvery)
@@ -88,7 +88,7 @@ func (v *execution) watch(ctx context.Context, ws *duplex.Conn, left func() bool
 func always() bool { return true }
 
 // Exec runs one command, which is the first message. Further messages are kept until it runs.
-func (v *execution) Exec(ws *duplex.Conn) {
+func (v *taskVisit) Exec(ws *duplex.Conn) {
 	first, stop := context.WithTimeout(v.Context, firstMessage)
 	kind, body, err := ws.Read(first)
 	stop()
@@ -135,7 +135,7 @@ func (v *execution) Exec(ws *duplex.Conn) {
 	v.over(last, ws, result)
 }
 
-func (v *execution) start(ctx context.Context, c executor.Command) (*executor.Session, error) {
+func (v *taskVisit) start(ctx context.Context, c executor.Command) (*executor.Session, error) {
 	if err := v.Record(ctx, v.shown(c.Argv)); err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func command(kind websocket.MessageType, body []byte) (c executor.Command, p *re
 }
 
 // over sends how a command ended, and closes the connection once the client has read it.
-func (v *execution) over(ctx context.Context, ws *duplex.Conn, end rest.ExecEnd) {
+func (v *taskVisit) over(ctx context.Context, ws *duplex.Conn, end rest.ExecEnd) {
 	body, err := json.Marshal(end)
 	if err != nil {
 		panic(fmt.Sprintf("an end is no JSON: %v", err))
@@ -171,7 +171,7 @@ func (v *execution) over(ctx context.Context, ws *duplex.Conn, end rest.ExecEnd)
 }
 
 // carry copies a command's streams until it has ended, or must end.
-func (v *execution) carry(ws *duplex.Conn, session *executor.Session, over <-chan *rest.Problem) rest.ExecEnd {
+func (v *taskVisit) carry(ws *duplex.Conn, session *executor.Session, over <-chan *rest.Problem) rest.ExecEnd {
 	defer session.Close()
 	ctx, cancel := context.WithCancel(v.Context)
 	defer cancel()
@@ -264,7 +264,7 @@ func hurryUp(r io.Reader, wait time.Duration) {
 }
 
 // Use notes the use of a port until its client leaves, or must.
-func (v *execution) Use(ws *duplex.Conn, port uint16) {
+func (v *taskVisit) Use(ws *duplex.Conn, port uint16) {
 	began := time.Now()
 	v.note("port-forward %s to port %d of %s by %s", v.ID, port, v.Task, v.By)
 	go func() {
@@ -283,7 +283,7 @@ func (v *execution) Use(ws *duplex.Conn, port uint16) {
 }
 
 // Connect copies bytes to and from a port until either end leaves, or must.
-func (v *execution) Connect(ws *duplex.Conn, conn net.Conn) {
+func (v *taskVisit) Connect(ws *duplex.Conn, conn net.Conn) {
 	ctx, cancel := context.WithCancel(v.Context)
 	defer cancel()
 	go func() {
@@ -294,10 +294,10 @@ func (v *execution) Connect(ws *duplex.Conn, conn net.Conn) {
 	_ = rest.Relay(ctx, ws, conn) // either end may leave
 }
 
-func (v *execution) note(format string, args ...any) { v.Note(fmt.Sprintf(format, args...)) }
+func (v *taskVisit) note(format string, args ...any) { v.Note(fmt.Sprintf(format, args...)) }
 
 // shown is a command in an event and in the audit log: shortened, and without secrets.
-func (v *execution) shown(command []string) string {
+func (v *taskVisit) shown(command []string) string {
 	hidden := slices.Clone(command[:min(len(command), mostShown)])
 	for i, word := range hidden {
 		hidden[i] = v.Hide(word) // before quoting, which would change how a secret looks

@@ -84,10 +84,10 @@ func namesIn(st *core.State, reader model.Subject, ex *model.Explanation) []rest
 	return sortedNames(out)
 }
 
-// veiled is think for an asker: jobs have the names by which it calls them. Jobs that it may
+// thinkFor is think for an asker: jobs have the names by which it calls them. Jobs that it may
 // not see have numbers and no names; hide removes their names from an explanation.
-func (s *Server) veiled(ctx context.Context, after uint64, f func(st *core.State, hide func(*model.Explanation))) error {
-	sight, err := s.warden.Sight(ctx)
+func (s *Server) thinkFor(ctx context.Context, after uint64, f func(st *core.State, hide func(*model.Explanation))) error {
+	sight, err := s.authorizer.Sight(ctx)
 	if err != nil {
 		return err
 	}
@@ -168,12 +168,12 @@ type startsInput struct {
 // list returns when the requested jobs start that the asker may see. The estimates are some
 // seconds old.
 func (s starts) list(ctx context.Context, in *startsInput) (*body[rest.Starts], error) {
-	sight, err := s.warden.Sight(ctx)
+	sight, err := s.authorizer.Sight(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := rest.Starts{Starts: []model.Expected{}}
-	err = s.foreseen.Use(ctx, s.foresee, func(list map[model.JobID]model.Expected, at time.Time) error {
+	err = s.foreseen.Use(ctx, s.estimate, func(list map[model.JobID]model.Expected, at time.Time) error {
 		out.AsOf = model.Time(at.UnixMicro())
 		return s.read(ctx, 0, func(st *core.State) {
 			for _, id := range in.Job {
@@ -190,7 +190,7 @@ func (s starts) list(ctx context.Context, in *startsInput) (*body[rest.Starts], 
 	return answer(out), nil
 }
 
-func (s starts) foresee(ctx context.Context) (list []model.Expected, err error) {
+func (s starts) estimate(ctx context.Context) (list []model.Expected, err error) {
 	known, err := s.measured(ctx)
 	if err != nil {
 		return nil, err

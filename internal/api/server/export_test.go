@@ -33,7 +33,7 @@ func Needs() map[string]Need {
 			if o == nil {
 				continue
 			}
-			if n, ok := needs[o.OperationID]; ok {
+			if n, ok := requiredRights[o.OperationID]; ok {
 				out[o.Method+" "+path] = Need{n.verb, n.job, n.open}
 			}
 		}

@@ -145,9 +145,9 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 	known := map[string]bool{}
 	err = s.read(ctx, in.after(), func(st *core.State) {
 		out.Seq = st.Seq()
-		f.knows(st, known)
+		f.noteVCs(st, known)
 		asOf := st.AsOf(s.opts.Now())
-		defer tellTo(st, authorizer.Subject(ctx), f.sight)()
+		defer withReader(st, authorizer.Subject(ctx), f.sight)()
 		for _, p := range o.first(asOf, st, f) { // the queue is that of st, since asOf would compute its order anew
 			if j, ok := asOf.Job(p.Job); ok {
 				out.Jobs = append(out.Jobs, withReason(st, authorizer.Subject(ctx), j))
@@ -174,7 +174,7 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 	if err := (tags{s}).add(ctx, withoutNotices(out.Jobs)); err != nil {
 		return nil, err
 	}
-	if err := (loans{s}).tell(ctx, out.Jobs); err != nil {
+	if err := (temporaryConfigs{s}).tell(ctx, out.Jobs); err != nil {
 		return nil, err
 	}
 	return answer(out), nil

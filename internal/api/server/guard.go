@@ -46,7 +46,7 @@ const (
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recover(w, r)
 	r = s.opts.Proxies.client(r)
-	r = r.WithContext(people.Came(r.Context(), hostOf(r)))
+	r = r.WithContext(people.WithClientAddress(r.Context(), hostOf(r)))
 	connOf(r.Context()).answer()
 	setSecurityHeaders(w.Header())
 	if r.TLS != nil && !rest.Loopback(r.TLS.ServerName) && onUsualPort(r) {
@@ -123,7 +123,7 @@ func (s *Server) admit(r *http.Request) (*authorizer.Asker, *rest.Problem) {
 		return &authorizer.Asker{Principal: &access.Principal{}}, checkRequest(r)
 	}
 	credential := credentialOf(r, r.TLS != nil || s.opts.Provider.OverTLS())
-	principal, p := s.warden.Principal(r.Context(), credential)
+	principal, p := s.authorizer.Principal(r.Context(), credential)
 	if p == nil {
 		p = checkRequest(r)
 	}
@@ -156,7 +156,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	telemetry.Route(r, "GET /metrics")
 	hurry(w, r)
 	var p *rest.Problem
-	err := s.warden.May(r.Context(), access.SeeMetrics, access.Object{}, nil)
+	err := s.authorizer.May(r.Context(), access.SeeMetrics, access.Object{}, nil)
 	switch {
 	case errors.As(err, &p):
 		writeProblem(w, p)
@@ -211,7 +211,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 // serveInTurn passes a request to its handler at its user's turn. The turn ends with the
 // first byte of the answer, so no user waits for a client that reads slowly.
 func serveInTurn(s *Server, lane *limiter.Limiter, w http.ResponseWriter, r *http.Request) {
-	if after := askedBytes(r); after > 0 { // waiting for an event takes no turn
+	if after := askedSeq(r); after > 0 { // waiting for an event takes no turn
 		if err := s.read(r.Context(), after, func(*core.State) {}); err != nil {
 			writeProblem(w, problemOf(err))
 			return
@@ -224,7 +224,7 @@ func serveInTurn(s *Server, lane *limiter.Limiter, w http.ResponseWriter, r *htt
 	}
 	defer leave()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
-	s.mux.ServeHTTP(&turnedWriter{ResponseWriter: w, Leave: leave}, r)
+	s.mux.ServeHTTP(&turnWriter{ResponseWriter: w, Leave: leave}, r)
 }
 
 // statusProbe receives the router's own answer to learn its status.
@@ -329,10 +329,10 @@ func credentialOf(r *http.Request, overTLS bool) string {
 	return c.Value
 }
 
-// checkNeed checks the right of a route before its handler is called. Handlers of routes
+// checkRight checks the right of a route before its handler is called. Handlers of routes
 // about a job check it themselves, once they know the job.
-func (s *Server) checkNeed(c huma.Context, next func(huma.Context)) {
-	n, ok := needs[c.Operation().OperationID]
+func (s *Server) checkRight(c huma.Context, next func(huma.Context)) {
+	n, ok := requiredRights[c.Operation().OperationID]
 	if n.open {
 		next(c)
 		return
@@ -344,7 +344,7 @@ func (s *Server) checkNeed(c huma.Context, next func(huma.Context)) {
 	}
 	authorizer.Of(c.Context()).Verb = n.verb
 	if !n.job {
-		if err := s.warden.May(c.Context(), n.verb, access.Object{}, nil); err != nil {
+		if err := s.authorizer.May(c.Context(), n.verb, access.Object{}, nil); err != nil {
 			writeProblem(w, problemOf(s.fail(err)))
 			return
 		}

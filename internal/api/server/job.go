@@ -33,7 +33,7 @@ func (s *Server) getJob(ctx context.Context, in *jobRead) (*body[rest.Job], erro
 	if s.opts.Checkpoints != nil && slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool { return t.Attempt > 0 }) {
 		j.CheckpointDir = s.opts.Checkpoints(j.ID)
 	}
-	if j.Notices, err = s.warden.Notices(ctx, j.Notices); err != nil {
+	if j.Notices, err = s.authorizer.Notices(ctx, j.Notices); err != nil {
 		return nil, err
 	}
 	if j.Upload, err = s.uploadOf(ctx, &j); err != nil {
@@ -43,7 +43,7 @@ func (s *Server) getJob(ctx context.Context, in *jobRead) (*body[rest.Job], erro
 	if err := (tags{s}).add(ctx, one); err != nil {
 		return nil, err
 	}
-	if err := (loans{s}).tell(ctx, one); err != nil {
+	if err := (temporaryConfigs{s}).tell(ctx, one); err != nil {
 		return nil, err
 	}
 	return answer(one[0]), nil
@@ -116,7 +116,7 @@ func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, 
 	}
 	a, o := authorizer.Of(ctx), access.Object{VC: j.VC, Owner: string(j.User)}
 	hidden := n.missing(caller)
-	if err := s.warden.May(ctx, a.Verb, o, hidden); err != nil {
+	if err := s.authorizer.May(ctx, a.Verb, o, hidden); err != nil {
 		if !j.Phase.Ended() && errors.Is(err, hidden) {
 			_, _, _ = s.finishedJob(ctx, n.number, n.user, n.name) // takes the time of looking for a job
 		}
@@ -132,7 +132,7 @@ func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job
 	caller := authorizer.Subject(ctx)
 	var out rest.Job
 	found := false
-	sight, err := s.warden.Sight(ctx)
+	sight, err := s.authorizer.Sight(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -149,7 +149,7 @@ func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job
 		if found && !shown() { // no more work for a job that is not shown
 			out = jobOf(caller, status)
 		} else if found {
-			defer tellTo(st, caller, sight)()
+			defer withReader(st, caller, sight)()
 			out = withReason(st, caller, status)
 		}
 	})
@@ -179,13 +179,13 @@ func (s *Server) stop(ctx context.Context, in *stopInput) (*body[rest.Done], err
 	if in.Body != nil {
 		reason = in.Body.Reason
 	}
-	return wishes{s}.wish(ctx, wanted{&in.Meta, "stop", in.Ref, reason}, func(m model.Meta, id model.JobID) model.Command {
+	return jobCommands{s}.change(ctx, target{&in.Meta, "stop", in.Ref, reason}, func(m model.Meta, id model.JobID) model.Command {
 		return model.Stop{Meta: m, Job: id, Reason: reason}
 	})
 }
 
-// wishes has the routes that change a job in other ways than to stop it.
-type wishes struct{ *Server }
+// jobCommands has the routes that change a job in other ways than to stop it.
+type jobCommands struct{ *Server }
 
 type requeueInput struct {
 	Meta
@@ -199,7 +199,7 @@ type updateInput struct {
 	Body rest.UpdateRequest
 }
 
-func (s wishes) register(api huma.API, op func(id, method, path, summary string) huma.Operation) {
+func (s jobCommands) register(api huma.API, op func(id, method, path, summary string) huma.Operation) {
 	huma.Register(api, op("hold-job", http.MethodPost, "/jobs/{ref}/hold", "Keep a waiting job from starting"), s.hold)
 	huma.Register(api, op("release-job", http.MethodPost, "/jobs/{ref}/release", "Let a held job start"), s.release)
 	huma.Register(api, op("requeue-job", http.MethodPost, "/jobs/{ref}/requeue", "Stop what runs of a job, so that it waits again"),
@@ -208,7 +208,7 @@ func (s wishes) register(api huma.API, op func(id, method, path, summary string)
 			if in.Body != nil {
 				r = *in.Body
 			}
-			return s.wish(ctx, wanted{&in.Meta, "requeue", in.Ref, r}, func(m model.Meta, id model.JobID) model.Command {
+			return s.change(ctx, target{&in.Meta, "requeue", in.Ref, r}, func(m model.Meta, id model.JobID) model.Command {
 				return model.Requeue{Meta: m, Job: id, Hold: r.Hold, Reason: r.Reason}
 			})
 		})
@@ -217,32 +217,32 @@ func (s wishes) register(api huma.API, op func(id, method, path, summary string)
 			if l := in.Body.TimeLimit; l != nil && *l%model.Second != 0 {
 				return nil, invalid("time_limit", "a time limit is a whole number of seconds: want such as %d, or 0 for none", model.Second)
 			}
-			return s.wish(ctx, wanted{&in.Meta, "update", in.Ref, in.Body}, func(m model.Meta, id model.JobID) model.Command {
+			return s.change(ctx, target{&in.Meta, "update", in.Ref, in.Body}, func(m model.Meta, id model.JobID) model.Command {
 				return model.Update{Meta: m, Job: id, Priority: in.Body.Priority, TimeLimit: in.Body.TimeLimit}
 			})
 		})
 }
 
-func (s wishes) hold(ctx context.Context, in *stopInput) (*body[rest.Done], error) {
+func (s jobCommands) hold(ctx context.Context, in *stopInput) (*body[rest.Done], error) {
 	return s.holding(ctx, in, "hold", true)
 }
 
-func (s wishes) release(ctx context.Context, in *stopInput) (*body[rest.Done], error) {
+func (s jobCommands) release(ctx context.Context, in *stopInput) (*body[rest.Done], error) {
 	return s.holding(ctx, in, "release", false)
 }
 
-func (s wishes) holding(ctx context.Context, in *stopInput, verb string, on bool) (*body[rest.Done], error) {
+func (s jobCommands) holding(ctx context.Context, in *stopInput, verb string, on bool) (*body[rest.Done], error) {
 	reason := ""
 	if in.Body != nil {
 		reason = in.Body.Reason
 	}
-	return s.wish(ctx, wanted{&in.Meta, verb, in.Ref, reason}, func(m model.Meta, id model.JobID) model.Command {
+	return s.change(ctx, target{&in.Meta, verb, in.Ref, reason}, func(m model.Meta, id model.JobID) model.Command {
 		return model.Hold{Meta: m, Job: id, On: on, Reason: reason}
 	})
 }
 
-// wish gives a command about a job.
-func (s wishes) wish(ctx context.Context, in wanted, command func(model.Meta, model.JobID) model.Command) (*body[rest.Done], error) {
+// change gives a command about a job.
+func (s jobCommands) change(ctx context.Context, in target, command func(model.Meta, model.JobID) model.Command) (*body[rest.Done], error) {
 	return s.command(ctx, in, func(m model.Meta) (model.Command, *engine.Audit, error) {
 		j, err := s.find(ctx, in.ref, 0)
 		if err != nil {
@@ -289,18 +289,18 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 	if err != nil {
 		return nil, err
 	}
-	notices, err := s.warden.Notices(ctx, j.Notices)
+	notices, err := s.authorizer.Notices(ctx, j.Notices)
 	if err != nil {
 		return nil, err
 	}
 	j.Notices = notices
-	refusals, err := s.warden.Notices(ctx, refusalsOf(&j))
+	refusals, err := s.authorizer.Notices(ctx, refusalsOf(&j))
 	if err != nil {
 		return nil, err
 	}
 	notices = append(slices.Clone(notices), refusals...)
 	one := []rest.Job{j}
-	if err := (loans{s}).tell(ctx, one); err != nil {
+	if err := (temporaryConfigs{s}).tell(ctx, one); err != nil {
 		return nil, err
 	}
 	j.Coming = one[0].Coming
@@ -316,7 +316,7 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 	if err != nil {
 		return nil, err
 	}
-	err = s.veiled(ctx, in.after(), func(st *core.State, hide func(*model.Explanation)) {
+	err = s.thinkFor(ctx, in.after(), func(st *core.State, hide func(*model.Explanation)) {
 		ex, ok := st.Explain(j.ID)
 		if !ok {
 			return // it has ended meanwhile

@@ -45,7 +45,7 @@ func (s *Server) registerJobs(api huma.API) {
 	starts{s}.register(api, op)
 	huma.Register(api, op("get-job", http.MethodGet, "/jobs/{ref}", "One job by number, or the newest of a user's name"), s.getJob)
 	huma.Register(api, op("stop-job", http.MethodPost, "/jobs/{ref}/stop", "Ask to end a job"), s.stop)
-	wishes{s}.register(api, op)
+	jobCommands{s}.register(api, op)
 	tags{s}.register(api, op)
 	huma.Register(api, op("explain-job", http.MethodGet, "/jobs/{ref}/explain", "Why a job waits"), s.explain)
 	huma.Register(api, op("get-job-config", http.MethodGet, "/jobs/{ref}/config",
@@ -149,7 +149,7 @@ func (s *Server) submit(ctx context.Context, in *submitInput) (*body[rest.Submit
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	reply, err := s.once(ctx, w, func() (engine.Reply, error) { return s.submitNew(ctx, w, r) })
+	reply, err := s.doOnce(ctx, w, func() (engine.Reply, error) { return s.submitNew(ctx, w, r) })
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (s *Server) validate(ctx context.Context, in *submitInput) (*body[rest.Vali
 		return nil, err
 	}
 	var refusal *model.Refusal
-	err = s.veiled(ctx, 0, func(st *core.State, hide func(*model.Explanation)) {
+	err = s.thinkFor(ctx, 0, func(st *core.State, hide func(*model.Explanation)) {
 		ex, no := st.DryRun(parsed.Job, known)
 		hide(&ex)
 		refusal = no
@@ -297,10 +297,10 @@ func (f *jobFilter) wants(id model.JobID, j *model.Job, phase model.Phase) bool 
 		strings.Contains(string(j.Name), f.name) && f.sight.Sees(j.VC, j.User)
 }
 
-// knows notes which virtual clusters exist, if any is asked for, and how held jobs are found.
+// noteVCs notes which virtual clusters exist, if any is asked for, and how held jobs are found.
 // Virtual clusters that are gone but still have jobs are only looked for where those of the
 // configuration do not suffice, since that takes a walk over all jobs.
-func (f *jobFilter) knows(st *core.State, known map[string]bool) {
+func (f *jobFilter) noteVCs(st *core.State, known map[string]bool) {
 	f.isHeld = func(id model.JobID) bool { return st.IsHeld(id) }
 	if c := st.Config(); c != nil {
 		for _, v := range c.Cluster.VCs {
@@ -319,7 +319,7 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	if err != nil {
 		return nil, err
 	}
-	if f.sight, err = s.warden.Sight(ctx); err != nil {
+	if f.sight, err = s.authorizer.Sight(ctx); err != nil {
 		return nil, err
 	}
 	if f.tag != "" && s.opts.Tags != nil {
@@ -334,7 +334,7 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	known := map[string]bool{}
 	err = s.read(ctx, in.after(), func(st *core.State) {
 		out.Seq = st.Seq()
-		f.knows(st, known)
+		f.noteVCs(st, known)
 		out.Jobs = append(out.Jobs, liveJobs(st, authorizer.Subject(ctx), s.opts.Now(), &f)...)
 	})
 	if err != nil {
@@ -361,7 +361,7 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	if err := (tags{s}).add(ctx, withoutNotices(out.Jobs)); err != nil {
 		return nil, err
 	}
-	if err := (loans{s}).tell(ctx, out.Jobs); err != nil {
+	if err := (temporaryConfigs{s}).tell(ctx, out.Jobs); err != nil {
 		return nil, err
 	}
 	return answer(out), nil
@@ -398,7 +398,7 @@ func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]
 // those that wait.
 func liveJobs(st *core.State, reader model.Subject, now model.Time, f *jobFilter) []rest.Job {
 	var out []rest.Job
-	defer tellTo(st, reader, f.sight)()
+	defer withReader(st, reader, f.sight)()
 	for j := range st.AsOf(now).Newest(f.wants) {
 		if out = append(out, withReason(st, reader, j)); len(out) > f.limit {
 			break
@@ -407,9 +407,9 @@ func liveJobs(st *core.State, reader model.Subject, now model.Time, f *jobFilter
 	return out
 }
 
-// tellTo lets a state write for a reader with a sight of some jobs (nil is all) until back is
+// withReader lets a state write for a reader with a sight of some jobs (nil is all) until back is
 // called. It makes no copy, so the next list can reuse what this one computed.
-func tellTo(st *core.State, reader model.Subject, sight *authorizer.Sight) (back func()) {
+func withReader(st *core.State, reader model.Subject, sight *authorizer.Sight) (back func()) {
 	if sight == nil {
 		return st.Telling(reader, nil)
 	}

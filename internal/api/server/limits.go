@@ -109,27 +109,27 @@ func lineBusy(detail string) *rest.Problem {
 	return p
 }
 
-// askedBytes is the event that a read must show; 0 where it names none, or an invalid one.
-func askedBytes(r *http.Request) uint64 {
+// askedSeq is the event that a read must show; 0 where it names none, or an invalid one.
+func askedSeq(r *http.Request) uint64 {
 	header, _ := strconv.ParseUint(r.Header.Get(rest.HeaderAfterSeq), 10, 63)
 	query, _ := strconv.ParseUint(r.URL.Query().Get("after_seq"), 10, 63)
 	return max(header, query)
 }
 
-// turnedWriter ends a turn when its answer begins.
-type turnedWriter struct {
+// turnWriter ends a turn when its answer begins.
+type turnWriter struct {
 	http.ResponseWriter
 	Leave func()
 }
 
 // Write implements io.Writer.
-func (t *turnedWriter) Write(b []byte) (int, error) {
+func (t *turnWriter) Write(b []byte) (int, error) {
 	t.Leave()
 	return t.ResponseWriter.Write(b)
 }
 
 // Unwrap is for http.ResponseController.
-func (t *turnedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+func (t *turnWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 // packInTurn writes an archive for a user. It has a turn while it packs, and none while its
 // reader takes a piece.

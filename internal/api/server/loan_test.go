@@ -177,7 +177,7 @@ func TestLoanGoesBack(t *testing.T) {
 			gone := make(chan struct{})
 			go func() {
 				defer close(gone)
-				server.EndLoans(loop, w.handler)
+				server.EndTemporaryConfigs(loop, w.handler)
 			}()
 			defer func() { stop(); <-gone }()
 			w.until("there is no end", func() bool {

@@ -47,7 +47,7 @@ func (s *Server) registerTasks(api huma.API) {
 			Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: "string"}}},
 		}},
 	}, http.StatusTooManyRequests, http.StatusGone), s.taskLog)
-	registerBundle(s, api)
+	registerLogArchive(s, api)
 }
 
 type logInput struct {
@@ -408,7 +408,7 @@ func (l *logWriter) followAll(ctx context.Context, begin func() error, more func
 		}
 		if time.Since(checked) > logCheck {
 			checked = time.Now()
-			if p := l.server.warden.Still(ctx); p != nil {
+			if p := l.server.authorizer.CheckStream(ctx); p != nil {
 				return p
 			}
 		}
@@ -444,7 +444,7 @@ func (l *logWriter) over(ctx context.Context) (bool, error) {
 }
 
 const (
-	lastNotice = 16 // notices of one job, which may have only a few; more go to the server's log
+	maxVisitNotices = 16 // notices of one job, which may have only a few; more go to the server's log
 )
 
 func registerVisits(s *Server, api huma.API) {
@@ -460,7 +460,7 @@ func registerVisits(s *Server, api huma.API) {
 		if err != nil {
 			return nil, err
 		}
-		return v.answer((*execution).Exec), nil
+		return v.answer((*taskVisit).Exec), nil
 	})
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "connect-to-task", Method: http.MethodGet, Path: "/jobs/{ref}/tasks/{role}/{index}/ports/{port}", Tags: []string{"jobs"},
@@ -546,7 +546,7 @@ func (v *visitor) problem(err error) *rest.Problem {
 }
 
 // answer upgrades a request and serves it.
-func (v *visitor) answer(serve func(*execution, *duplex.Conn)) *huma.StreamResponse {
+func (v *visitor) answer(serve func(*taskVisit, *duplex.Conn)) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer v.done()
 		r, w := humago.Unwrap(c)
@@ -556,7 +556,7 @@ func (v *visitor) answer(serve func(*execution, *duplex.Conn)) *huma.StreamRespo
 			return // Upgrade has answered
 		}
 		defer ws.CloseNow()
-		serve(&execution{ID: rest.NewKey()[:6], Task: v.task, By: string(v.by), Context: ctx, Closing: v.s.closing, Problem: v.problem,
+		serve(&taskVisit{ID: rest.NewKey()[:6], Task: v.task, By: string(v.by), Context: ctx, Closing: v.s.closing, Problem: v.problem,
 			Record: func(ctx context.Context, command string) error { return v.record(ctx, command) },
 			Start: func(ctx context.Context, c executor.Command) (*executor.Session, error) {
 				return v.s.opts.Entry.Exec(ctx, v.ref, c)
@@ -574,13 +574,13 @@ func (v *visitor) record(ctx context.Context, command string) error {
 	if v.job.User == v.by {
 		return nil
 	}
-	return v.s.opts.People.WriteTogether(ctx, lineOfVisit(ctx, &v.job, v.task, command))
+	return v.s.opts.People.WriteSummaries(ctx, lineOfVisit(ctx, &v.job, v.task, command))
 }
 
 // over says why a visit must end: its token is no longer valid, or the task has ended or is
 // unknown.
 func (v *visitor) over(ctx context.Context) *rest.Problem {
-	if p := v.s.warden.Still(ctx); p != nil {
+	if p := v.s.authorizer.CheckStream(ctx); p != nil {
 		if p.Status == http.StatusUnauthorized {
 			p.Detail = "the token is not valid any more"
 		}
@@ -607,13 +607,13 @@ func (v *visitor) note(ctx context.Context, text string) {
 		j, _ := st.Job(v.job.ID)
 		have = len(j.Notices)
 	})
-	if err != nil || have >= lastNotice {
+	if err != nil || have >= maxVisitNotices {
 		v.s.log.Warn(text, "job", v.job.ID)
 		text = "commands and connections behind these are noted in the server's log"
 	} else {
 		v.s.log.Info(text, "job", v.job.ID) // the core drops notices beyond its bound
 	}
-	if err == nil && have <= lastNotice {
+	if err == nil && have <= maxVisitNotices {
 		v.s.live.Tell(model.Notice{Job: v.job.ID, Message: text})
 	}
 }
@@ -647,7 +647,7 @@ func (e *visits) port(ctx context.Context, in *portInput) (*huma.StreamResponse,
 	}
 	port := uint16(in.Port)
 	if in.Watch {
-		return v.answer(func(u *execution, ws *duplex.Conn) { u.Use(ws, port) }), nil
+		return v.answer(func(u *taskVisit, ws *duplex.Conn) { u.Use(ws, port) }), nil
 	}
 	conn, err := e.s.opts.Entry.Dial(ctx, v.ref, port)
 	if err != nil {
@@ -656,5 +656,5 @@ func (e *visits) port(ctx context.Context, in *portInput) (*huma.StreamResponse,
 	}
 	leave := v.done
 	v.done = func() { conn.Close(); leave() } // also where it becomes no WebSocket
-	return v.answer(func(u *execution, ws *duplex.Conn) { u.Connect(ws, conn) }), nil
+	return v.answer(func(u *taskVisit, ws *duplex.Conn) { u.Connect(ws, conn) }), nil
 }

@@ -52,7 +52,7 @@ func (o *openPAI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close") // unless the body is read
 	}
-	free, who, p := o.receive(w, r)
+	free, who, p := o.readRequest(w, r)
 	if p != nil {
 		hurry(w, r)
 		pai.Refuse(w, p)
@@ -62,8 +62,8 @@ func (o *openPAI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.pai.Serve(w, r, who)
 }
 
-// receive admits a request and reads its body. The caller must call free when it is answered.
-func (o *openPAI) receive(w http.ResponseWriter, r *http.Request) (free func(), who *access.Principal, p *rest.Problem) {
+// readRequest admits a request and reads its body. The caller must call free when it is answered.
+func (o *openPAI) readRequest(w http.ResponseWriter, r *http.Request) (free func(), who *access.Principal, p *rest.Problem) {
 	if r.ProtoMajor != 1 {
 		return nil, nil, refusalOf(http.StatusHTTPVersionNotSupported, "")
 	}
@@ -102,12 +102,12 @@ func as(ctx context.Context, p *access.Principal, verb access.Verb) context.Cont
 // error that it may not.
 func (a paiApp) cluster(ctx context.Context, p *access.Principal, verb access.Verb) (context.Context, error) {
 	ctx = as(ctx, p, verb)
-	return ctx, a.s.warden.May(ctx, verb, access.Object{}, nil)
+	return ctx, a.s.authorizer.May(ctx, verb, access.Object{}, nil)
 }
 
 // Rights implements pai.App.
 func (a paiApp) Rights(ctx context.Context) (*access.Rights, []cell.VCName, error) {
-	table, err := a.s.warden.Table(ctx)
+	table, err := a.s.authorizer.Table(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -225,7 +225,7 @@ func (a paiApp) Start(ctx context.Context, p *access.Principal, of pai.Ref) (boo
 	if err != nil {
 		return false, err
 	}
-	out, err := wishes{a.s}.release(ctx, &stopInput{Ref: of.String()})
+	out, err := jobCommands{a.s}.release(ctx, &stopInput{Ref: of.String()})
 	if err != nil {
 		return false, err
 	}

@@ -47,7 +47,7 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 	if err != nil {
 		return nil, err
 	}
-	table, err := s.warden.Table(ctx)
+	table, err := s.authorizer.Table(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 	if len(problems) > 0 {
 		return nil, documentProblem("the job cannot be accepted", problems)
 	}
-	if err := s.warden.May(ctx, access.SubmitJob, access.Object{VC: result.Job.VC}, nil); err != nil {
+	if err := s.authorizer.May(ctx, access.SubmitJob, access.Object{VC: result.Job.VC}, nil); err != nil {
 		return nil, err
 	}
 	if err := identify(s.opts.People, authorizer.Of(ctx).Principal, result.Job); err != nil {

@@ -4,16 +4,16 @@ import (
 	"github.com/combsched/comb/internal/core/access"
 )
 
-// need is the right that a route requires: a verb, about the cluster or about the job that
+// requiredRight is the right that a route requires: a verb, about the cluster or about the job that
 // its path names.
-type need struct {
+type requiredRight struct {
 	verb access.Verb
 	job  bool // checked once the job, or its VC, is known
 	open bool // needs no token
 }
 
 // needs has a row for each route, by its operation. A route without one is refused to all.
-var needs = map[string]need{
+var requiredRights = map[string]requiredRight{
 	"get-health":              {open: true},
 	"get-info":                {verb: access.OwnAccount},
 	"get-openapi":             {verb: access.OwnAccount},

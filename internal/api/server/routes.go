@@ -25,17 +25,17 @@ func build(o Options) (*Server, huma.API) {
 		mux: http.NewServeMux(), live: o.Live, replica: o.Replica, store: o.Store, logs: o.Logs,
 		opts: o, anyHost: o.AnyAddress, log: o.Log, closing: make(chan struct{}),
 		lanes: newReadLimits(), slow: cmp.Or(o.SlowReader, slowReader), making: make(chan struct{}, makers),
-		streams: limiter.Limiter{All: maxStreams, One: maxOneStreams, What: "streams"},
-		lent:    make(chan struct{}, 1), bodies: bodies{slow: map[model.Subject]int{}}, portal: portal.New(),
+		streams:  limiter.Limiter{All: maxStreams, One: maxOneStreams, What: "streams"},
+		wakeEnds: make(chan struct{}, 1), bodies: bodies{slow: map[model.Subject]int{}}, portal: portal.New(),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.warden = &authorizer.Authorizer{People: o.People, Log: s.log,
+	s.authorizer = &authorizer.Authorizer{People: o.People, Log: s.log,
 		Read: func(ctx context.Context, f func(*core.State)) error { return s.read(ctx, 0, f) },
 		Past: func(ctx context.Context, id model.JobID) (model.JobStatus, bool, error) { return s.store.Job(ctx, id) }}
 	if o.People != nil {
-		o.People.Crowded = s.warden.Crowd
+		o.People.OverBound = s.authorizer.CountLine
 	}
 	for _, h := range o.Hosts {
 		s.hosts = append(s.hosts, strings.ToLower(h))
@@ -44,7 +44,7 @@ func build(o Options) (*Server, huma.API) {
 		s.hosts = append(s.hosts, o.Provider.Host()) // browsers are sent back to it
 	}
 	api := humago.New(s.mux, apiConfig())
-	api.UseMiddleware(s.checkNeed)
+	api.UseMiddleware(s.checkRight)
 	s.registerInfo(api)
 	s.registerJobs(api)
 	s.registerTasks(api)
@@ -53,7 +53,7 @@ func build(o Options) (*Server, huma.API) {
 	s.registerConfig(api)
 	s.registerEvents(api)
 	images{s, o.ImageStore}.register(api)
-	accounts.Register(api, accounts.House{Directory: o.People, Warden: s.warden, Fail: s.fail, Provider: o.Provider, Log: s.log,
+	accounts.Register(api, accounts.Deps{Directory: o.People, Authorizer: s.authorizer, Fail: s.fail, Provider: o.Provider, Log: s.log,
 		Operation: func(o huma.Operation) huma.Operation { return operation(api, o) }})
 	registerUploads(s, api)
 	return s, api

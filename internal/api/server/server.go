@@ -94,32 +94,32 @@ type Options struct {
 
 // Server is the REST API as one http.Handler.
 type Server struct {
-	mux      *http.ServeMux
-	live     *engine.Live
-	replica  *engine.Replica
-	store    Store
-	logs     Logs
-	opts     Options
-	hosts    []string
-	anyHost  bool
-	log      *slog.Logger
-	streams  limiter.Limiter // open streams of events, logs and builds
-	frames   encodedEvents
-	slow     time.Duration // how long a piece of a stream may take
-	making   chan struct{} // holds a token for each piece of a stream that is being made
-	large    budget
-	bodies   bodies
-	closing  chan struct{} // closed by Close: streams end
-	closed   sync.Once
-	telling  sync.Map // callers for which the history of a job is being read
-	lanes    *readLimits
-	foreseen estimateCache
-	ahead    expiryAhead
-	spares   sync.Pool // of *core.Spare, the memory of state copies
-	warden   *authorizer.Authorizer
-	portal   *portal.Portal
-	lent     chan struct{} // wakes EndLoans
-	configMu sync.Mutex    // held during a change of the configuration and its check of If-Match
+	mux        *http.ServeMux
+	live       *engine.Live
+	replica    *engine.Replica
+	store      Store
+	logs       Logs
+	opts       Options
+	hosts      []string
+	anyHost    bool
+	log        *slog.Logger
+	streams    limiter.Limiter // open streams of events, logs and builds
+	frames     frameCache
+	slow       time.Duration // how long a piece of a stream may take
+	making     chan struct{} // holds a token for each piece of a stream that is being made
+	large      budget
+	bodies     bodies
+	closing    chan struct{} // closed by Close: streams end
+	closed     sync.Once
+	telling    sync.Map // callers for which the history of a job is being read
+	lanes      *readLimits
+	foreseen   estimateCache
+	ahead      expiryAhead
+	spares     sync.Pool // of *core.Spare, the memory of state copies
+	authorizer *authorizer.Authorizer
+	portal     *portal.Portal
+	wakeEnds   chan struct{} // wakes EndTemporaryConfigs
+	configMu   sync.Mutex    // held during a change of the configuration and its check of If-Match
 }
 
 // apiConfig describes the API. The library's own routes for pages and schemas stay off: the
@@ -179,7 +179,7 @@ func schemaName(t reflect.Type, hint string) string {
 func (s *Server) Close() {
 	s.closed.Do(func() {
 		close(s.closing)
-		s.warden.Flush()
+		s.authorizer.Flush()
 	})
 }
 

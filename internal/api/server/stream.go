@@ -253,7 +253,7 @@ func (e *eventWriter) add(records []model.Record) error {
 
 // alive sends a sign of life, after it checked the token.
 func (e *eventWriter) alive(ctx context.Context) error {
-	if p := e.server.warden.Still(ctx); p != nil {
+	if p := e.server.authorizer.CheckStream(ctx); p != nil {
 		return p
 	}
 	return e.frame(": alive\n\n")
@@ -355,8 +355,8 @@ func (b *budget) leave(t *turn) {
 	}
 }
 
-// registerBundle registers the route with the logs of all tasks of a job as one archive.
-func registerBundle(s *Server, api huma.API) {
+// registerLogArchive registers the route with the logs of all tasks of a job as one archive.
+func registerLogArchive(s *Server, api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "get-job-logs", Method: http.MethodGet, Path: "/jobs/{ref}/logs", Tags: []string{"jobs"},
 		Summary: "The logs of all tasks of a job, of the latest attempt of each, as a zip archive",
@@ -395,8 +395,8 @@ func registerBundle(s *Server, api huma.API) {
 			w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s-%d-logs.zip"`, j.Name, j.ID))
 			rc := http.NewResponseController(w)
 			_ = rc.SetReadDeadline(time.Time{}) // the request's deadline would end the answer
-			pack := func(w io.Writer) error { return writeBundle(w, time.Now(), s.logsOf(r.Context(), &j, rc)) }
-			err := packInTurn(r.Context(), &s.lanes.Think, authorizer.Subject(ctx), &pushed{w, rc}, pack)
+			pack := func(w io.Writer) error { return writeLogArchive(w, time.Now(), s.logsOf(r.Context(), &j, rc)) }
+			err := packInTurn(r.Context(), &s.lanes.Think, authorizer.Subject(ctx), &deadlineWriter{w, rc}, pack)
 			if err != nil {
 				s.log.Debug("logs could not be sent", "job", j.ID, "err", err)
 				panic(http.ErrAbortHandler) // else the partial archive would look complete
@@ -405,31 +405,31 @@ func registerBundle(s *Server, api huma.API) {
 	})
 }
 
-// pushed sets a new deadline for each write.
-type pushed struct {
+// deadlineWriter sets a new deadline for each write.
+type deadlineWriter struct {
 	w  io.Writer
 	rc *http.ResponseController
 }
 
 // Write implements io.Writer.
-func (p *pushed) Write(b []byte) (int, error) {
+func (p *deadlineWriter) Write(b []byte) (int, error) {
 	_ = p.rc.SetWriteDeadline(time.Now().Add(writeTimeout))
 	return p.w.Write(b)
 }
 
 // logsOf yields the logs of a job's tasks, for as long as the reader may read them.
-func (s *Server) logsOf(ctx context.Context, j *rest.Job, rc *http.ResponseController) iter.Seq[bundledLog] {
+func (s *Server) logsOf(ctx context.Context, j *rest.Job, rc *http.ResponseController) iter.Seq[archivedLog] {
 	checked := time.Now()
 	still := func() error {
 		if time.Since(checked) > logCheck {
 			checked = time.Now()
-			if p := s.warden.Still(ctx); p != nil {
+			if p := s.authorizer.CheckStream(ctx); p != nil {
 				return p
 			}
 		}
 		return ctx.Err()
 	}
-	return func(yield func(bundledLog) bool) {
+	return func(yield func(archivedLog) bool) {
 		for n := range 2 * len(j.Tasks) {
 			t := &j.Tasks[n/2]
 			l := &logWriter{server: s, tail: -1, rc: rc, ref: executor.LogRef{Task: int32(n / 2), Stream: []string{"stdout", "stderr"}[n%2],
@@ -442,8 +442,8 @@ func (s *Server) logsOf(ctx context.Context, j *rest.Job, rc *http.ResponseContr
 }
 
 // file is the log of a task for an archive.
-func (l *logWriter) file(task string, still func() error) bundledLog {
-	return bundledLog{Name: task + "." + l.ref.Stream + ".log",
+func (l *logWriter) file(task string, still func() error) archivedLog {
+	return archivedLog{Name: task + "." + l.ref.Stream + ".log",
 		Copy: func(w io.Writer) error {
 			if err := still(); err != nil {
 				return err

@@ -179,7 +179,7 @@ has none. A further apply drops such an end, and says so; comb config keep does,
 		if err != nil {
 			return err
 		}
-		warned, err := k.agree(c.Context(), client, agreed{args[0], file, seen, yes}, &change)
+		warned, err := k.confirmEffect(c.Context(), client, confirmedFile{args[0], file, seen, yes}, &change)
 		if err != nil {
 			return err
 		}

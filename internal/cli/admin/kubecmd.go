@@ -22,7 +22,7 @@ func (k *clusterCommands) all() []*cobra.Command {
 }
 
 // told is how many of the left out nodes are named.
-const told = 10
+const maxNamed = 10
 
 func (k *clusterCommands) discover() *cobra.Command {
 	var flags api.Flags
@@ -64,8 +64,8 @@ func clusterList(nodes []string) string {
 	if len(nodes) == 0 {
 		return ""
 	}
-	text := ": " + strings.Join(nodes[:min(len(nodes), told)], "; ")
-	if more := len(nodes) - told; more > 0 {
+	text := ": " + strings.Join(nodes[:min(len(nodes), maxNamed)], "; ")
+	if more := len(nodes) - maxNamed; more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return text

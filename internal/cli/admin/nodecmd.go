@@ -133,17 +133,17 @@ starts again, or what it waits for. --dry-run shows that alone. comb node uncord
 				return
 			}
 			t.Line("node %s: jobs there %s. As of now:", node, text)
-			fates(t, p.Jobs)
+			printFates(t, p.Jobs)
 			if len(p.Others) > 0 {
 				t.Line("for that, on other nodes:")
-				fates(t, p.Others)
+				printFates(t, p.Others)
 			}
 		})
 	})
 }
 
-// fates prints what becomes of each job.
-func fates(t *cli.Table, list []model.DrainEffect) {
+// printFates prints what becomes of each job.
+func printFates(t *cli.Table, list []model.DrainEffect) {
 	for i := range list {
 		e := &list[i]
 		t.Line("  job %s (%d) in virtual cluster %s, attempt %s: %s", e.Ref, e.Attempt.Job, e.VC, e.Attempt, e.Says)
@@ -176,7 +176,7 @@ run there, or start the machine anew.`,
 				return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden,
 					"only an administrator of the cluster may declare a node dead")
 			}
-			question, err := dies(&n)
+			question, err := deadQuestion(&n)
 			if err != nil {
 				return err
 			}
@@ -195,10 +195,10 @@ run there, or start the machine anew.`,
 	})
 }
 
-// dies returns the question whether a node is dead, or the reason for which the server would
+// deadQuestion returns the question whether a node is dead, or the reason for which the server would
 // refuse, before the user is asked. Tasks of an attempt that is being stopped may be unknown,
 // too.
-func dies(n *rest.Node) (question string, err error) {
+func deadQuestion(n *rest.Node) (question string, err error) {
 	ends := len(n.Jobs) + n.Hidden
 	if n.Up {
 		ends = n.Hidden

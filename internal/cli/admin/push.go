@@ -47,7 +47,7 @@ it can be used.`,
 		if err != nil {
 			return err
 		}
-		k.told(made.Rows)
+		k.printRows(made.Rows)
 		if printed {
 			k.Warn(made.From, warnings)
 			_, err := k.Out.Write(made.File)
@@ -57,7 +57,7 @@ it can be used.`,
 		if err != nil {
 			return err
 		}
-		return k.offer(c.Context(), client, offered{name: made.From, file: made.File, yes: yes, done: "applied",
+		return k.planAndApply(c.Context(), client, plannedFile{name: made.From, file: made.File, yes: yes, done: "applied",
 			change: rest.ConfigChange{Reason: "pushed from " + made.From}})
 	}
 	return c
@@ -82,8 +82,8 @@ func (k *configCommands) usable(dir string, made *config.Converted) (warnings []
 	return warnings, nil
 }
 
-// told prints what became of each part of the folder.
-func (k *configCommands) told(rows []config.Row) {
+// printRows prints what became of each part of the folder.
+func (k *configCommands) printRows(rows []config.Row) {
 	t := tabwriter.NewWriter(k.Errs, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "BECAME\tWHAT\tHERE")
 	for _, r := range rows {

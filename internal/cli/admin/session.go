@@ -18,7 +18,7 @@ import (
 )
 
 func (k *peopleCommands) login() *cobra.Command {
-	var in asked
+	var in signInFlags
 	c := &cobra.Command{Use: "login", Short: "Sign in to a server with a password", Args: cobra.NoArgs,
 		Long: `Sign in to a server with a password, which is asked for on the terminal. The session is kept
 as a context, for this user of this machine alone, and is the current one from then on:
@@ -40,8 +40,8 @@ printed in a browser. Where the browser is on another machine, type the code tha
 	return c
 }
 
-// asked are the flags of a sign-in.
-type asked struct {
+// signInFlags are the flags of a sign-in.
+type signInFlags struct {
 	user  string
 	stdin bool
 	setup bool
@@ -49,7 +49,7 @@ type asked struct {
 	vc    string
 }
 
-func (k *peopleCommands) signIn(c *cobra.Command, asked asked) error {
+func (k *peopleCommands) signIn(c *cobra.Command, asked signInFlags) error {
 	file, err := contexts.Load(contexts.Dir(k.Env)) // before opening a session that cannot be stored
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (k *peopleCommands) signIn(c *cobra.Command, asked asked) error {
 	case asked.setup:
 		out, was, err = k.setUp(c, &file, target, asked)
 	case asked.web:
-		out, was, err = k.keep(&file, target, func(client *rest.Client) (rest.SignedIn, error) {
+		out, was, err = k.storeSession(&file, target, func(client *rest.Client) (rest.SignedIn, error) {
 			return k.byBrowser(c.Context(), client, target.URL)
 		})
 	default:
@@ -108,7 +108,7 @@ func (k *peopleCommands) signIn(c *cobra.Command, asked asked) error {
 
 // setUp creates the first administrator, and stores its session as the current context.
 func (k *peopleCommands) setUp(c *cobra.Command, file *contexts.File, t contexts.Target,
-	asked asked) (out rest.SignedIn,
+	asked signInFlags) (out rest.SignedIn,
 	was contexts.Context, err error) {
 	in := rest.SetUp{SignIn: rest.SignIn{User: asked.user}}
 	if asked.stdin {
@@ -119,7 +119,7 @@ func (k *peopleCommands) setUp(c *cobra.Command, file *contexts.File, t contexts
 	if err = k.noTerminal(c, err, "--password-stdin"); err != nil {
 		return out, was, err
 	}
-	return k.keep(file, t, func(client *rest.Client) (rest.SignedIn, error) {
+	return k.storeSession(file, t, func(client *rest.Client) (rest.SignedIn, error) {
 		return client.People().SetUp(c.Context(), in)
 	})
 }
@@ -131,7 +131,7 @@ func (k *peopleCommands) enter(ctx context.Context, file *contexts.File, t conte
 	if before := file.Find(contexts.NameOf(in.User, t.URL)); before != nil {
 		in.Ticket = before.Ticket
 	}
-	return k.keep(file, t, func(client *rest.Client) (rest.SignedIn, error) {
+	return k.storeSession(file, t, func(client *rest.Client) (rest.SignedIn, error) {
 		out, err := client.People().SignIn(ctx, in)
 		if rest.CodeOf(err) == rest.CodeUnauthorized {
 			err = cli.Hint{Err: err, Next: "an administrator can set another password with: comb user update NAME --password-stdin"}
@@ -140,9 +140,9 @@ func (k *peopleCommands) enter(ctx context.Context, file *contexts.File, t conte
 	})
 }
 
-// keep stores a new session at a server as the current context. was is the context that it
+// storeSession stores a new session at a server as the current context. was is the context that it
 // replaces.
-func (k *peopleCommands) keep(file *contexts.File, t contexts.Target,
+func (k *peopleCommands) storeSession(file *contexts.File, t contexts.Target,
 	made func(*rest.Client) (rest.SignedIn, error)) (out rest.SignedIn, was contexts.Context, err error) {
 	t.Token = ""
 	client, err := cli.Dial(t)

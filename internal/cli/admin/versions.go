@@ -127,7 +127,7 @@ answer is refused.`}
 			return err
 		}
 		change.Restores, _ = number(args[0])
-		return k.offer(c.Context(), client, offered{name: "version " + args[0], file: file, yes: yes,
+		return k.planAndApply(c.Context(), client, plannedFile{name: "version " + args[0], file: file, yes: yes,
 			done: "applied again", change: change})
 	}
 	return c

@@ -40,7 +40,7 @@ func (k *peopleCommands) byBrowser(ctx context.Context, client *rest.Client, ser
 		return out, fmt.Errorf("cannot wait for the browser: %w", err)
 	}
 	codes := make(chan string, 1)
-	web := &http.Server{Handler: catch(codes), ReadHeaderTimeout: 10 * time.Second}
+	web := &http.Server{Handler: receiveCode(codes), ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = web.Serve(l) }()
 	defer web.Close()
 	random := make([]byte, 32)
@@ -69,8 +69,8 @@ func (k *peopleCommands) byBrowser(ctx context.Context, client *rest.Client, ser
 	return out, err
 }
 
-// catch receives the code that a browser brings. All other requests are not found.
-func catch(codes chan<- string) http.Handler {
+// receiveCode receives the code that a browser brings. All other requests are not found.
+func receiveCode(codes chan<- string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		code := r.URL.Query().Get("code")
 		if r.Method != http.MethodGet || r.URL.Path != "/" || code == "" || len(code) > 100 {

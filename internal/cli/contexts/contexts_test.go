@@ -117,24 +117,24 @@ func TestFind(t *testing.T) {
 	for _, c := range []struct {
 		current    string
 		here       bool
-		wanted     Wanted
+		wanted     ServerChoice
 		url, token string
 	}{
-		{"", true, Wanted{}, here.URL, "root"},
-		{"a", true, Wanted{}, "http://a:1", "of-a"},
-		{"h", true, Wanted{}, here.URL, "of-h"},
-		{"a", true, Wanted{Server: here.URL}, here.URL, "root"},
-		{"h", true, Wanted{Server: "127.0.0.1:8420/"}, here.URL, "of-h"},
-		{"", true, Wanted{Server: "a:1"}, "http://a:1", "of-a"},
-		{"a", true, Wanted{Server: "http://c"}, "http://c", ""},
-		{"a", true, Wanted{Server: "https://a:1"}, "https://a:1", ""},
-		{"a", true, Wanted{Server: "https://b"}, "https://b", ""},
-		{"b2", true, Wanted{Server: "https://B/"}, "https://B", "of-b2"},
-		{"a", true, Wanted{TokenFile: token}, here.URL, "root"},
-		{"a", true, Wanted{TokenFile: other}, "http://a:1", "nightly"},
-		{"", true, Wanted{TokenFile: other}, here.URL, "nightly"},
-		{"a", true, Wanted{Server: "http://c", TokenFile: other}, "http://c", "nightly"},
-		{"", false, Wanted{Server: here.URL}, here.URL, "of-h"},
+		{"", true, ServerChoice{}, here.URL, "root"},
+		{"a", true, ServerChoice{}, "http://a:1", "of-a"},
+		{"h", true, ServerChoice{}, here.URL, "of-h"},
+		{"a", true, ServerChoice{Server: here.URL}, here.URL, "root"},
+		{"h", true, ServerChoice{Server: "127.0.0.1:8420/"}, here.URL, "of-h"},
+		{"", true, ServerChoice{Server: "a:1"}, "http://a:1", "of-a"},
+		{"a", true, ServerChoice{Server: "http://c"}, "http://c", ""},
+		{"a", true, ServerChoice{Server: "https://a:1"}, "https://a:1", ""},
+		{"a", true, ServerChoice{Server: "https://b"}, "https://b", ""},
+		{"b2", true, ServerChoice{Server: "https://B/"}, "https://B", "of-b2"},
+		{"a", true, ServerChoice{TokenFile: token}, here.URL, "root"},
+		{"a", true, ServerChoice{TokenFile: other}, "http://a:1", "nightly"},
+		{"", true, ServerChoice{TokenFile: other}, here.URL, "nightly"},
+		{"a", true, ServerChoice{Server: "http://c", TokenFile: other}, "http://c", "nightly"},
+		{"", false, ServerChoice{Server: here.URL}, here.URL, "of-h"},
 	} {
 		file.Current = c.current
 		if err := Save(dir, file); err != nil {
@@ -152,7 +152,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("current %q, %+v: %+v, %v; want %s by %q", c.current, c.wanted, got, err, c.url, c.token)
 		}
 	}
-	if _, err := (Wanted{State: t.TempDir(), Dir: t.TempDir()}).Find(); !errors.Is(err, ErrNone) {
+	if _, err := (ServerChoice{State: t.TempDir(), Dir: t.TempDir()}).Find(); !errors.Is(err, ErrNone) {
 		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(data, "cluster-id"), []byte("1"), 0o600); err != nil {
@@ -163,7 +163,7 @@ func TestFind(t *testing.T) {
 		if err := Save(dir, file); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := (Wanted{State: t.TempDir(), Dir: dir, TokenFile: token}).Find(); !errors.Is(err, errAway) {
+		if got, err := (ServerChoice{State: t.TempDir(), Dir: dir, TokenFile: token}).Find(); !errors.Is(err, errAway) {
 			t.Errorf("current %q: the token of a data directory goes to %+v, %v", current, got, err)
 		}
 	}

@@ -28,10 +28,10 @@ func (e Endpoint) Runs() bool {
 	return e.Start != 0 && e.Boot == boot() && process.ID{PID: e.PID, Start: e.Start}.Alive()
 }
 
-// Twin returns the server that a file of its cluster names, if it still runs and is not this
+// OtherServer returns the server that a file of its cluster names, if it still runs and is not this
 // process, which holds the lock of dir. Since that server holds the lock of its own
 // directory, it has another directory, or one that was moved away.
-func Twin(file, dir string) (pid int, where string) {
+func OtherServer(file, dir string) (pid int, where string) {
 	e, err := ReadEndpoint(file)
 	if err != nil || e.PID == os.Getpid() || !e.Runs() {
 		return 0, ""
@@ -52,7 +52,7 @@ type Directory struct {
 // Directory finds the data directory: the named one; else that of the named server or the
 // current context's, if it runs here; else the default one, if a server runs on it; else that
 // of the server that this user started last, while it runs; else the default one.
-func (w Wanted) Directory(named, otherwise string) Directory {
+func (w ServerChoice) Directory(named, otherwise string) Directory {
 	d := Directory{Path: named}
 	if named == "" {
 		d.Path = otherwise

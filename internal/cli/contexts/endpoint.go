@@ -132,8 +132,8 @@ func endpoints(state, tokenFile string) ([]Endpoint, error) {
 	return out, nil
 }
 
-// Wanted is what the user says about the server.
-type Wanted struct {
+// ServerChoice is what the user says about the server.
+type ServerChoice struct {
 	Server    string // its address; "" is unset
 	TokenFile string // "" is unset
 	CAFile    string // certificates of the server's authority, PEM; "" is unset
@@ -166,7 +166,7 @@ func ofData(tokenFile string) bool {
 // Find finds the server and its token: what the user names, then the server of the data
 // directory whose token is named, then the current context, then the server that this user
 // started last on this machine. A context's token is only sent to its own server.
-func (w Wanted) Find() (Target, error) {
+func (w ServerChoice) Find() (Target, error) {
 	list, err := endpoints(w.State, w.TokenFile)
 	file, broken := Load(w.Dir)
 	if broken != nil && (w.TokenFile == "" || w.Server == "") {
@@ -239,7 +239,7 @@ func sameFile(a, b string) bool {
 }
 
 // authorities reads the named certificates, else takes those of the server's context.
-func (w Wanted) authorities(file *File, url string) ([]byte, error) {
+func (w ServerChoice) authorities(file *File, url string) ([]byte, error) {
 	if w.CAFile == "" {
 		if c := file.For(url); c != nil && c.CA != "" {
 			return []byte(c.CA), nil

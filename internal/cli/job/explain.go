@@ -72,13 +72,13 @@ func (a *commands) drawExplanation(t *cli.Table, ex *rest.Explanation) {
 		t.Line("  nothing of it waits")
 	}
 	if ex.Status != nil {
-		standing(t, ex.Status)
+		printState(t, ex.Status)
 	}
 	a.drawReasons(t, ex)
 }
 
-// standing prints the state of a job that runs, is being stopped, or has ended.
-func standing(t *cli.Table, j *rest.JobStatus) {
+// printState prints the state of a job that runs, is being stopped, or has ended.
+func printState(t *cli.Table, j *rest.JobStatus) {
 	if j.Phase.Ended() {
 		ended(t, j)
 		return
@@ -95,7 +95,7 @@ func standing(t *cli.Table, j *rest.JobStatus) {
 				nodesOf(j, k.ID))
 		case model.AttemptStopping:
 			t.Line("  attempt %s was told to stop %s: %s; %s", k.ID, t.App.When(k.Told), narrate.Cause(k.Cause),
-				living(j, k.ID))
+				liveTasks(j, k.ID))
 		}
 	}
 	if o := j.Outlook; o != nil {
@@ -111,12 +111,12 @@ func standing(t *cli.Table, j *rest.JobStatus) {
 			t.Line("  it likely ends %s, by %s", t.App.When(o.Ends), o.Basis)
 		}
 	}
-	coming(t, j)
-	often(t, j)
+	printComing(t, j)
+	printRetries(t, j)
 }
 
-// coming prints announced events of a running job.
-func coming(t *cli.Table, j *rest.JobStatus) {
+// printComing prints announced events of a running job.
+func printComing(t *cli.Table, j *rest.JobStatus) {
 	for i := range j.Coming {
 		t.Line("  %s", comesText(&j.Coming[i], t.App.When))
 	}
@@ -142,7 +142,7 @@ func ended(t *cli.Table, j *rest.JobStatus) {
 	if j.Message != "" {
 		t.Line("  %s", j.Message)
 	}
-	often(t, j)
+	printRetries(t, j)
 	failed := 0
 	for i := range j.Tasks {
 		k := &j.Tasks[i]
@@ -161,8 +161,8 @@ func ended(t *cli.Table, j *rest.JobStatus) {
 // maxFailed is how many failed tasks an explanation names.
 const maxFailed = 5
 
-// often prints how often a job was retried or preempted.
-func often(t *cli.Table, j *rest.JobStatus) {
+// printRetries prints how often a job was retried or preempted.
+func printRetries(t *cli.Table, j *rest.JobStatus) {
 	for _, text := range [][2]string{{"tried again: ", retries(j)}, {"preempted: ", preempted(j)}} {
 		if text[1] != "" {
 			t.Line("  %s%s", text[0], text[1])
@@ -184,8 +184,8 @@ func nodesOf(j *rest.JobStatus, id model.AttemptID) string {
 	return strings.Join(out, ", ")
 }
 
-// living says which tasks of an attempt that was told to stop still live.
-func living(j *rest.JobStatus, id model.AttemptID) string {
+// liveTasks says which tasks of an attempt that was told to stop still live.
+func liveTasks(j *rest.JobStatus, id model.AttemptID) string {
 	var names []string
 	all := 0
 	for i := range j.Tasks {

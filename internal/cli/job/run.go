@@ -170,7 +170,7 @@ func (a *commands) run(ctx context.Context, r *runFlags) error {
 		return err
 	}
 	if !r.clean && r.job.Image == "" && r.upload == "" {
-		if client, err = a.bring(ctx, &server, &r.job); err != nil {
+		if client, err = a.addCaller(ctx, &server, &r.job); err != nil {
 			return err
 		}
 	}
@@ -191,7 +191,7 @@ func (a *commands) run(ctx context.Context, r *runFlags) error {
 		return a.Show(out, func(t *cli.Table) { t.Line("job %s submitted, id %d", out.Name, out.ID) })
 	}
 	fmt.Fprintf(a.Errs, "job %s submitted, id %d\n", out.Name, out.ID)
-	return a.attend(ctx, client, rest.JobRef(out.ID), r.job.Image != "")
+	return a.followToEnd(ctx, client, rest.JobRef(out.ID), r.job.Image != "")
 }
 
 // sendCode uploads a folder and returns its digest; "" is none.
@@ -205,10 +205,10 @@ func sendCode(ctx context.Context, a *commands, client *rest.Client, dir string)
 	})
 }
 
-// bring adds the present folder and environment to a job, and returns the client over which
+// addCaller adds the present folder and environment to a job, and returns the client over which
 // they may be sent: it reaches only a process of this user. For a server of another user, or
 // on another machine, it says so and leaves the job as it is.
-func (a *commands) bring(ctx context.Context, server *cli.Reached, q *rest.QuickJob) (*rest.Client, error) {
+func (a *commands) addCaller(ctx context.Context, server *cli.Reached, q *rest.QuickJob) (*rest.Client, error) {
 	client, err := server.Local(ctx)
 	if err != nil {
 		fmt.Fprintf(a.Errs, "comb: the job gets a folder of its own and the server's environment, not yours (--clean asks for that): %s\n", cli.Clean(err.Error(), false))
@@ -444,9 +444,9 @@ func unsure(err error) bool {
 		errors.Is(err, context.DeadlineExceeded)
 }
 
-// attend follows a job to its end. boxed says that it runs in containers. After an interrupt
+// followToEnd follows a job to its end. boxed says that it runs in containers. After an interrupt
 // it stops the job and goes on, so that the last output is still printed.
-func (a *commands) attend(ctx context.Context, client *rest.Client, ref string, boxed bool) error {
+func (a *commands) followToEnd(ctx context.Context, client *rest.Client, ref string, boxed bool) error {
 	follow, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	done := make(chan error, 1)

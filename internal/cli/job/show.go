@@ -43,14 +43,14 @@ func state(j *rest.Job) string {
 // reason says in a few words why a job waits, or why it ended.
 func reason(j *rest.Job) string {
 	switch {
-	case j.Reason != nil && slices.ContainsFunc(j.Attempts, gaveWay):
+	case j.Reason != nil && slices.ContainsFunc(j.Attempts, wasPreempted):
 		return string(j.Reason.Code) + " (preempted)"
 	case j.Reason != nil:
 		return string(j.Reason.Code)
 	case !j.Phase.Ended() || j.Phase == model.Succeeded:
 		return ""
 	case j.Cause == model.EndFailed && j.Exit != nil:
-		return clip(classText(j.ExitClass) + narrate.Exit(j.Exit) + narrate.Because(lastWords(j.Exit)))
+		return clip(classText(j.ExitClass) + narrate.Exit(j.Exit) + narrate.Because(failureText(j.Exit)))
 	case slices.ContainsFunc(j.Tasks, func(t rest.TaskStatus) bool {
 		return t.Exit != nil &&
 			t.Exit.Cause == model.GraceOver
@@ -68,11 +68,11 @@ func classText(c *rest.ExitClass) string {
 	return string(c.Class) + ": "
 }
 
-func gaveWay(a rest.AttemptStatus) bool { return a.Cause == model.EndPreempted }
+func wasPreempted(a rest.AttemptStatus) bool { return a.Cause == model.EndPreempted }
 
-// lastWords is the message of a task that failed by itself. For an end by the platform the
+// failureText is the message of a task that failed by itself. For an end by the platform the
 // cause says it.
-func lastWords(e *rest.Exit) string {
+func failureText(e *rest.Exit) string {
 	if e.Cause != "" {
 		return ""
 	}

@@ -88,7 +88,7 @@ func drawTop(t *cli.Table, all []rest.JobUsage) {
 				fmt.Sprint(u.GPUs), "", ""}
 			if n := len(u.Samples); n > 0 {
 				s := u.Samples[n-1]
-				row[3], row[4], row[5] = line(u), of(fmt.Sprintf("%.2f", float64(s.MilliCPU)/1000), u.Limits.MilliCPU,
+				row[3], row[4], row[5] = sparkline(u), of(fmt.Sprintf("%.2f", float64(s.MilliCPU)/1000), u.Limits.MilliCPU,
 					model.CPUText), of(model.MemoryText(s.MemoryMB), u.Limits.MemoryMB, model.MemoryText)
 				row[6], row[7] = bytesText(s.Read), bytesText(s.Written)
 			}
@@ -108,9 +108,9 @@ func of(now string, limit int64, text func(int64) string) string {
 	return now + " of " + text(limit)
 }
 
-// line draws the CPUs of the last samples, at most 30, relative to the limit, or without one
+// sparkline draws the CPUs of the last samples, at most 30, relative to the limit, or without one
 // to their maximum.
-func line(u *rest.TaskUsage) string {
+func sparkline(u *rest.TaskUsage) string {
 	const bars, most = "▁▂▃▄▅▆▇█", 30
 	samples := u.Samples[max(0, len(u.Samples)-most):]
 	top := u.Limits.MilliCPU

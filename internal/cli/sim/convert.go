@@ -165,7 +165,7 @@ func (a *commands) traceGenerate() *cobra.Command {
 			wrong[2] = errors.New("--slo-mix says which jobs of the survey have deadlines: it wants --slo survey")
 		}
 		if cluster != "" && wrong[0] != nil { // any cluster will do for the other checks
-			spec.Cluster = []trace.Shape{{Nodes: 1 << 20, GPUs: 1}}
+			spec.Cluster = []trace.NodeGroup{{Nodes: 1 << 20, GPUs: 1}}
 		}
 		var jobs iter.Seq[trace.Job]
 		jobs, wrong[4] = trace.Generate(spec)

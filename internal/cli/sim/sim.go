@@ -266,7 +266,7 @@ func traceError(err error) error {
 func drawRun(t *cli.Table, dir string, r *simulate.Result) {
 	s := &r.Summary
 	t.Row("jobs", fmt.Sprintf("%d, of which %d ended", s.Jobs, s.Finished))
-	if p := r.Past; p != nil {
+	if p := r.Replayed; p != nil {
 		t.Row("replayed", fmt.Sprintf("%s, %s, %s and %s", cli.Count(p.Jobs, "job", "jobs"),
 			cli.Count(p.Stops, "stop", "stops"),
 			cli.Count(p.NodeFaults, "node fault", "node faults"), cli.Count(p.LeafFaults, "device fault",

@@ -176,11 +176,11 @@ packed with gzip; "-" reads standard input.`,
 	return c
 }
 
-func shapesOf(c *cobra.Command, cluster string) ([]trace.Shape, error) {
+func shapesOf(c *cobra.Command, cluster string) ([]trace.NodeGroup, error) {
 	if cluster == "" {
 		return nil, nil
 	}
-	shapes, err := trace.ParseShapes(cluster)
+	shapes, err := trace.ParseNodeGroups(cluster)
 	if err != nil {
 		return nil, cli.Usage(c, "--cluster: %w", err)
 	}

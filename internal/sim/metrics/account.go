@@ -35,8 +35,8 @@ type account struct {
 	closed [numSeries]uint64 // area when the last open job ended
 }
 
-// settle integrates up to now.
-func (a *account) settle(now model.Time) {
+// integrate integrates up to now.
+func (a *account) integrate(now model.Time) {
 	if dt := uint64(now - a.last); dt > 0 {
 		for i := range a.cur {
 			a.area[i] += uint64(a.cur[i]) * dt
@@ -48,7 +48,7 @@ func (a *account) settle(now model.Time) {
 // change adds d to one count at the present time.
 func (f *Fold) change(a *account, s series, d int64) {
 	if f.began {
-		a.settle(f.now)
+		a.integrate(f.now)
 	}
 	a.cur[s] += d
 }
@@ -69,7 +69,7 @@ func (f *Fold) account(name cell.VCName) *account {
 		return a
 	}
 	a := &account{name: name, gone: true, last: f.now}
-	a.quota, a.used = make([]int32, len(f.room.skus)), make([]int32, len(f.room.skus))
+	a.quota, a.used = make([]int32, len(f.leaves.skus)), make([]int32, len(f.leaves.skus))
 	f.vcs = append(f.vcs, a)
 	f.vcOf[name] = a
 	return a
@@ -87,7 +87,7 @@ const maxPools = 64
 func (f *Fold) poolOf(a *account, p cell.Priority, mask uint64) *pool {
 	list, total, used := &a.pools, a.quota, a.used
 	if p < cell.MinGuaranteed {
-		list, total, used = &f.room.pools, f.room.idleBy, nil
+		list, total, used = &f.leaves.pools, f.leaves.idleBy, nil
 	}
 	for _, q := range *list {
 		if q.mask == mask {
@@ -105,7 +105,7 @@ func (f *Fold) poolOf(a *account, p cell.Priority, mask uint64) *pool {
 		}
 		q.free += n
 		if used == nil {
-			n = f.room.totalBy[i]
+			n = f.leaves.totalBy[i]
 		} else {
 			q.free -= used[i]
 		}
@@ -154,8 +154,8 @@ func (p *pool) below(n int32, now model.Time) model.Duration {
 	return model.Duration(t)
 }
 
-// pending is a heap of gangs that wait from a later time on, the earliest first.
-type pending []backOff
+// backOffs is a heap of gangs that wait from a later time on, the earliest first.
+type backOffs []backOff
 
 // backOff says when a gang's back-off ends. Memory of gangs is reused, so job tells whether g
 // is still the same gang.
@@ -165,11 +165,11 @@ type backOff struct {
 	g   *gang
 }
 
-func (h pending) before(i, k int) bool {
+func (h backOffs) before(i, k int) bool {
 	return h[i].at < h[k].at || h[i].at == h[k].at && h[i].job < h[k].job
 }
 
-func (h *pending) push(e backOff) {
+func (h *backOffs) push(e backOff) {
 	*h = append(*h, e)
 	s := *h
 	for i := len(s) - 1; i > 0 && s.before(i, (i-1)/2); i = (i - 1) / 2 {
@@ -177,7 +177,7 @@ func (h *pending) push(e backOff) {
 	}
 }
 
-func (h *pending) pop() backOff {
+func (h *backOffs) pop() backOff {
 	s := *h
 	top, n := s[0], len(s)-1
 	s[0], s[n] = s[n], backOff{}

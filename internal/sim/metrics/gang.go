@@ -30,22 +30,22 @@ type gang struct {
 	// Time in the queue so far, by cause.
 	fair, frag, backOff model.Duration
 
-	slot      int32 // index in Fold.live; none when it holds no leaves
-	n         int32 // number of its attempt
-	tasks     []cell.Task
-	leaves    int32
-	lazy      bool
-	guest     bool            // it shares its leaves, which are counted for another gang
-	turns     *model.Rotation // by which it runs; nil while it runs all the time
-	ran       bool            // a task of the attempt started
-	placed    model.Time      // begin of the attempt
-	from      model.Time      // begin of the present segment
-	speed     int64
-	crowded   int32  // how many of its nodes it shares with other gangs
-	loose     uint64 // leaf-microseconds since its work was last saved
-	fresh     uint64 // microseconds of work, at full speed, since then
-	kept      uint64 // microseconds of work that counted, of all attempts
-	preempted bool   // its last attempt was preempted
+	slot            int32 // index in Fold.live; none when it holds no leaves
+	n               int32 // number of its attempt
+	tasks           []cell.Task
+	leaves          int32
+	lazy            bool
+	sharesLeaves    bool            // it shares its leaves, which are counted for another gang
+	turns           *model.Rotation // by which it runs; nil while it runs all the time
+	ran             bool            // a task of the attempt started
+	placed          model.Time      // begin of the attempt
+	from            model.Time      // begin of the present segment
+	speed           int64
+	sharedNodes     int32  // how many of its nodes it shares with other gangs
+	unsavedLeafTime uint64 // leaf-microseconds since its work was last saved
+	unsavedWork     uint64 // microseconds of work, at full speed, since then
+	kept            uint64 // microseconds of work that counted, of all attempts
+	preempted       bool   // its last attempt was preempted
 }
 
 type waitState uint8
@@ -65,7 +65,7 @@ func (f *Fold) beginWait(g *gang, after model.Time) {
 	g.since = f.now
 	if after > f.now {
 		g.wait, g.until = backingOff, after
-		f.later.push(backOff{after, g.job.id, g})
+		f.backOffs.push(backOff{after, g.job.id, g})
 		return
 	}
 	g.wait = inQueue
@@ -136,7 +136,7 @@ func (f *Fold) placed(e *model.Placed, guest bool) {
 		j.vc.ended.migrations++
 	}
 	g.preempted, g.ran, g.lazy, g.n, g.placed = false, false, false, e.Attempt.N, f.now
-	g.turns, g.guest = nil, guest
+	g.turns, g.sharesLeaves = nil, guest
 	g.slot = f.newSlot(g)
 	f.change(j.vc, running, 1)
 	f.occupy(g, &e.Placement)
@@ -155,15 +155,15 @@ func (f *Fold) newSlot(g *gang) int32 {
 
 // moves reports whether a placement uses a node that the gang's last attempt did not use.
 func (f *Fold) moves(g *gang, tasks []cell.Task) bool {
-	r := &f.room
+	r := &f.leaves
 	r.stamp++
 	for i := range g.tasks {
 		if len(g.tasks[i].Leaves) > 0 {
-			r.nodes[r.spots[r.spotOf[g.tasks[i].Leaves[0]]].node].stamp = r.stamp
+			r.nodes[r.nodeLeaves[r.nodeLeavesOf[g.tasks[i].Leaves[0]]].node].stamp = r.stamp
 		}
 	}
 	for i := range tasks {
-		if len(tasks[i].Leaves) > 0 && r.nodes[r.spots[r.spotOf[tasks[i].Leaves[0]]].node].stamp != r.stamp {
+		if len(tasks[i].Leaves) > 0 && r.nodes[r.nodeLeaves[r.nodeLeavesOf[tasks[i].Leaves[0]]].node].stamp != r.stamp {
 			return true
 		}
 	}
@@ -174,13 +174,13 @@ func (f *Fold) moves(g *gang, tasks []cell.Task) bool {
 func (f *Fold) occupy(g *gang, p *cell.Placement) {
 	for i := range p.Tasks {
 		for _, l := range p.Tasks[i].Leaves {
-			if int(l) >= len(f.room.spotOf) || l < 0 {
+			if int(l) >= len(f.leaves.nodeLeavesOf) || l < 0 {
 				f.fail("attempt %d.%d.%d is placed on leaf %d, which does not exist", g.job.id, g.index, g.n, l)
 				return
 			}
 		}
 	}
-	g.tasks, g.leaves, g.from, g.speed, g.crowded = p.Tasks, 0, f.now, FullSpeed, 0
+	g.tasks, g.leaves, g.from, g.speed, g.sharedNodes = p.Tasks, 0, f.now, FullSpeed, 0
 	if f.o.Speed != nil {
 		own := *p // the callee may keep it; without a callee nothing is allocated
 		g.speed = f.o.Speed(model.AttemptID{Job: g.job.id, Gang: g.index, N: g.n}, g.job.spec, &own)
@@ -192,7 +192,7 @@ func (f *Fold) occupy(g *gang, p *cell.Placement) {
 		}
 	}
 	f.countGang(g, 1)
-	f.moveIn(g)
+	f.joinNodes(g)
 }
 
 // vacate is the inverse of occupy. A gang that holds nothing forgets its last nodes.
@@ -202,7 +202,7 @@ func (f *Fold) vacate(g *gang) {
 		return
 	}
 	f.cut(g)
-	f.moveOut(g)
+	f.leaveNodes(g)
 	f.countGang(g, -1)
 	for i := range g.tasks {
 		if len(g.tasks[i].Leaves) > 0 {
@@ -215,7 +215,7 @@ func (f *Fold) vacate(g *gang) {
 // countGang counts a gang's leaves for its VC, as guaranteed or not.
 func (f *Fold) countGang(g *gang, sign int32) {
 	a := g.job.vc
-	if g.guest {
+	if g.sharesLeaves {
 		return
 	}
 	if g.lazy || g.job.spec.Priority < cell.MinGuaranteed {
@@ -228,7 +228,7 @@ func (f *Fold) countGang(g *gang, sign int32) {
 		if len(g.tasks[i].Leaves) == 0 {
 			continue
 		}
-		if s := f.room.spots[f.room.spotOf[g.tasks[i].Leaves[0]]].sku; s != sku {
+		if s := f.leaves.nodeLeaves[f.leaves.nodeLeavesOf[g.tasks[i].Leaves[0]]].sku; s != sku {
 			f.use(a, sku, sign*run)
 			run, sku = 0, s
 		}
@@ -239,26 +239,26 @@ func (f *Fold) countGang(g *gang, sign int32) {
 	}
 }
 
-// moveIn counts a gang on its nodes.
-func (f *Fold) moveIn(g *gang) {
-	r := &f.room
+// joinNodes counts a gang on its nodes.
+func (f *Fold) joinNodes(g *gang) {
+	r := &f.leaves
 	r.stamp++
 	var nodes int32
 	for i := range g.tasks {
 		if len(g.tasks[i].Leaves) == 0 {
 			continue
 		}
-		n := &r.nodes[r.spots[r.spotOf[g.tasks[i].Leaves[0]]].node]
+		n := &r.nodes[r.nodeLeaves[r.nodeLeavesOf[g.tasks[i].Leaves[0]]].node]
 		if n.stamp == r.stamp {
 			continue
 		}
 		n.stamp = r.stamp
 		nodes++
 		if n.count == 1 {
-			f.crowd(f.live[n.sum], 1)
+			f.countShared(f.live[n.sum], 1)
 		}
 		if n.count > 0 {
-			g.crowded++
+			g.sharedNodes++
 		}
 		n.count++
 		n.sum += int64(g.slot)
@@ -266,15 +266,15 @@ func (f *Fold) moveIn(g *gang) {
 	g.job.nodes = max(g.job.nodes, nodes)
 }
 
-// moveOut is the inverse of moveIn.
-func (f *Fold) moveOut(g *gang) {
-	r := &f.room
+// leaveNodes is the inverse of joinNodes.
+func (f *Fold) leaveNodes(g *gang) {
+	r := &f.leaves
 	r.stamp++
 	for i := range g.tasks {
 		if len(g.tasks[i].Leaves) == 0 {
 			continue
 		}
-		n := &r.nodes[r.spots[r.spotOf[g.tasks[i].Leaves[0]]].node]
+		n := &r.nodes[r.nodeLeaves[r.nodeLeavesOf[g.tasks[i].Leaves[0]]].node]
 		if n.stamp == r.stamp {
 			continue
 		}
@@ -282,7 +282,7 @@ func (f *Fold) moveOut(g *gang) {
 		n.count--
 		n.sum -= int64(g.slot)
 		if n.count == 1 {
-			f.crowd(f.live[n.sum], -1)
+			f.countShared(f.live[n.sum], -1)
 		}
 	}
 }
@@ -307,18 +307,18 @@ func (f *Fold) rotated(e *model.Rotated) {
 			f.cut(g)
 			g.turns = &e.Rotation
 			f.countGang(g, -1)
-			g.guest = id != first
+			g.sharesLeaves = id != first
 			f.countGang(g, 1)
 		}
 	}
 }
 
-// crowd adds d to the number of a gang's nodes that it shares.
-func (f *Fold) crowd(g *gang, d int32) {
-	if g.crowded == 0 || g.crowded+d == 0 {
+// countShared adds d to the number of a gang's nodes that it shares.
+func (f *Fold) countShared(g *gang, d int32) {
+	if g.sharedNodes == 0 || g.sharedNodes+d == 0 {
 		f.cut(g)
 	}
-	g.crowded += d
+	g.sharedNodes += d
 }
 
 // cut ends a segment: its time counts with the speed and the neighbours that it had.
@@ -339,12 +339,12 @@ func (f *Fold) cut(g *gang) {
 	gpu := dt * uint64(g.leaves)
 	j.gpu += gpu
 	j.effective += scale(gpu, g.speed)
-	g.loose += gpu
-	if g.crowded > 0 {
+	g.unsavedLeafTime += gpu
+	if g.sharedNodes > 0 {
 		j.shared += gpu
 	}
 	if g.ran {
-		g.fresh += scale(dt, g.speed)
+		g.unsavedWork += scale(dt, g.speed)
 	}
 }
 
@@ -389,8 +389,8 @@ func (f *Fold) started(id model.AttemptID) {
 func (f *Fold) checkpoint(id model.AttemptID) {
 	if g := f.liveGang(id); g != nil {
 		f.cut(g)
-		g.kept += g.fresh
-		g.loose, g.fresh = 0, 0
+		g.kept += g.unsavedWork
+		g.unsavedLeafTime, g.unsavedWork = 0, 0
 	}
 }
 
@@ -425,12 +425,12 @@ func (f *Fold) endAttempt(g *gang, cause model.EndCause) {
 	f.change(j.vc, running, -1)
 	lost, failed := loses(cause, j.spec), cause == model.EndFailed || cause == model.EndTimeLimit || cause == model.EndEarly
 	if lost {
-		j.wasted += g.loose
+		j.wasted += g.unsavedLeafTime
 	}
 	if !lost || failed { // a failed attempt is lost, but its work is what the job needed
-		g.kept += g.fresh
+		g.kept += g.unsavedWork
 	}
-	g.loose, g.fresh = 0, 0
+	g.unsavedLeafTime, g.unsavedWork = 0, 0
 	if (cause == model.EndPreempted || cause == model.EndResized) && !g.extra {
 		g.preempted = true
 		j.preempted++

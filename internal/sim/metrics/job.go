@@ -108,7 +108,7 @@ func (f *Fold) submitted(e model.JobSubmitted) {
 // begin starts all integrals, as the first job is submitted.
 func (f *Fold) begin() {
 	f.began, f.start = true, f.now
-	f.room.last = f.now
+	f.leaves.last = f.now
 	for _, a := range f.vcs {
 		a.last = f.now
 	}
@@ -118,8 +118,8 @@ func (f *Fold) begin() {
 // newJob returns an empty job with memory for this many gangs.
 func (f *Fold) newJob(gangs int) *job {
 	var j *job
-	if n := len(f.spare); n > 0 {
-		j, f.spare = f.spare[n-1], f.spare[:n-1]
+	if n := len(f.freedJobs); n > 0 {
+		j, f.freedJobs = f.freedJobs[n-1], f.freedJobs[:n-1]
 		*j = job{gangs: j.gangs[:0], bars: j.bars[:0]}
 	} else {
 		j = &job{}
@@ -166,8 +166,8 @@ func (f *Fold) maskOf(names []cell.TypeName) uint64 {
 	}
 	var m uint64
 	for _, n := range names {
-		if slices.Contains(f.room.skus, n) {
-			m |= 1 << f.room.skuIndex(n)
+		if slices.Contains(f.leaves.skus, n) {
+			m |= 1 << f.leaves.skuIndex(n)
 		}
 	}
 	return m
@@ -187,7 +187,7 @@ func (f *Fold) joinApp(j *job) {
 		j.app = f.apps[k]
 		j.app.open++
 	}
-	a.settle(f.now)
+	a.integrate(f.now)
 	j.apps = a.area[active]
 }
 
@@ -195,7 +195,7 @@ func (f *Fold) joinApp(j *job) {
 // fairness.
 func (f *Fold) leaveApp(j *job, ideal model.Duration) Number {
 	a := j.vc
-	a.settle(f.now)
+	a.integrate(f.now)
 	alone := app{submitted: j.submitted, apps: j.apps, work: uint64(max(ideal, 0)) * uint64(j.leaves), leaves: int64(j.leaves)}
 	own := f.fairness(a, &alone)
 	all := own
@@ -223,7 +223,7 @@ func (f *Fold) fairness(a *account, p *app) Number {
 	life := uint64(f.now - p.submitted)
 	cluster := a.cur[quota]
 	if cluster == 0 {
-		cluster = f.room.cur[inUse] + f.room.cur[idle] + f.room.cur[bad]
+		cluster = f.leaves.cur[inUse] + f.leaves.cur[idle] + f.leaves.cur[bad]
 	}
 	leaves := min(cluster, p.leaves)
 	if life == 0 || p.work == 0 || leaves == 0 {
@@ -246,12 +246,12 @@ func (f *Fold) jobEnded(e *model.JobEnded) {
 			f.endAttempt(&j.gangs[g], e.Cause)
 		}
 	}
-	f.tell(j, e)
+	f.reportJob(j, e)
 	delete(f.jobs, e.Job)
 	f.found = nil
 	f.end = f.now
 	f.gantt.offer(&f.row, j.bars)
-	f.spare = append(f.spare, j)
+	f.freedJobs = append(f.freedJobs, j)
 	if f.open--; f.open == 0 {
 		f.close()
 	}
@@ -259,16 +259,16 @@ func (f *Fold) jobEnded(e *model.JobEnded) {
 
 // close notes the integrals when no job is left, so that idle time at the end does not count.
 func (f *Fold) close() {
-	f.room.settle(f.now)
-	f.room.closed = f.room.area
+	f.leaves.integrate(f.now)
+	f.leaves.closed = f.leaves.area
 	for _, a := range f.vcs {
-		a.settle(f.now)
+		a.integrate(f.now)
 		a.closed = a.area
 	}
 }
 
-// tell counts a job that ended now and passes its row to Options.Ended.
-func (f *Fold) tell(j *job, e *model.JobEnded) {
+// reportJob counts a job that ended now and passes its row to Options.Ended.
+func (f *Fold) reportJob(j *job, e *model.JobEnded) {
 	r := f.fill(j)
 	v := &j.vc.ended
 	r.End, r.Phase, r.Cause, r.Class = f.now, e.Phase, e.Cause, failureClass(e)

@@ -53,28 +53,28 @@ type Options struct {
 
 // Fold folds records into figures. Use New.
 type Fold struct {
-	o       Options
-	records uint64
-	events  int64
-	now     model.Time
-	began   bool // a job was submitted: everything is counted from then on
-	start   model.Time
-	end     model.Time // when the last job ended
-	open    int        // jobs that have not ended
-	jobs    map[model.JobID]*job
-	found   *job // the job that find returned last
-	spare   []*job
-	live    []*gang // gangs that hold leaves, by slot; nil is an unused slot
-	slots   []int32 // unused slots
-	vcs     []*account
-	vcOf    map[cell.VCName]*account
-	apps    map[appKey]*app
-	room    room
-	later   pending // gangs that wait from a later time on
-	line    timeline
-	gantt   gantt
-	row     Row
-	err     error
+	o         Options
+	records   uint64
+	events    int64
+	now       model.Time
+	began     bool // a job was submitted: everything is counted from then on
+	start     model.Time
+	end       model.Time // when the last job ended
+	open      int        // jobs that have not ended
+	jobs      map[model.JobID]*job
+	found     *job // the job that find returned last
+	freedJobs []*job
+	live      []*gang // gangs that hold leaves, by slot; nil is an unused slot
+	slots     []int32 // unused slots
+	vcs       []*account
+	vcOf      map[cell.VCName]*account
+	apps      map[appKey]*app
+	leaves    leafStates
+	backOffs  backOffs // gangs that wait from a later time on
+	line      timeline
+	gantt     gantt
+	row       Row
+	err       error
 }
 
 // New returns an empty fold.
@@ -87,7 +87,7 @@ func New(o Options) *Fold {
 	}
 	o.Steps = max(o.Steps, 2)
 	f := &Fold{o: o, jobs: map[model.JobID]*job{}, vcOf: map[cell.VCName]*account{}, apps: map[appKey]*app{}}
-	f.room.init()
+	f.leaves.init()
 	f.line = timeline{width: o.Width, limit: o.Steps}
 	return f
 }
@@ -173,23 +173,23 @@ func (f *Fold) addFrequent(e model.Event) {
 func (f *Fold) addHealth(e model.Event) {
 	switch e := e.(type) {
 	case model.NodeHealth:
-		f.blame(e.Node, cell.Down, !e.Up)
+		f.markNode(e.Node, cell.Down, !e.Up)
 	case model.NodeSuspected:
-		f.blame(e.Node, cell.Suspect, e.Until > 0)
+		f.markNode(e.Node, cell.Suspect, e.Until > 0)
 	case model.NodeCordoned:
-		f.blame(e.Node, cell.Cordoned, e.On)
+		f.markNode(e.Node, cell.Cordoned, e.On)
 		if !e.On {
-			f.blame(e.Node, cell.Suspect, false)
+			f.markNode(e.Node, cell.Suspect, false)
 		}
 	case model.LeafHealth:
-		f.blameLeaf(e)
+		f.markLeaf(e)
 	}
 }
 
 // advance lets time pass. Until t only back-offs end, and rows of the timeline.
 func (f *Fold) advance(t model.Time) {
-	for len(f.later) > 0 && f.later[0].at <= t {
-		f.backOffEnds(f.later.pop())
+	for len(f.backOffs) > 0 && f.backOffs[0].at <= t {
+		f.backOffEnds(f.backOffs.pop())
 	}
 	if f.began {
 		f.line.advance(f, t)

@@ -204,7 +204,7 @@ func (f *Fold) figures(e *ended, a *account) Figures {
 	if len(e.rho) > 0 {
 		out.RhoMax = Number(e.rho[len(e.rho)-1])
 	}
-	r := &f.room
+	r := &f.leaves
 	if a != nil {
 		own := float64(a.closed[quota])
 		out.GPUUtilization, out.GPUEffective = ratio(float64(e.gpu), own), ratio(float64(e.effective), own)
@@ -214,7 +214,7 @@ func (f *Fold) figures(e *ended, a *account) Figures {
 	usable := float64(r.closed[inUse] + r.closed[idle])
 	out.GPUUtilization = ratio(float64(r.closed[inUse]), usable)
 	out.GPUEffective = ratio(float64(e.effective), usable)
-	out.Fragmentation = ratio(float64(r.closed[stray]), float64(r.closed[idle]))
+	out.Fragmentation = ratio(float64(r.closed[fragmentedIdle]), float64(r.closed[idle]))
 	return out
 }
 

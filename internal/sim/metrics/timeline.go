@@ -14,16 +14,16 @@ import (
 // drops every second one and doubles the distance. So rows are means over equal times, no
 // area is lost, and their number is bounded.
 type timeline struct {
-	width model.Duration
-	limit int
-	start model.Time
-	next  model.Time // end of the present row
-	rows  [][]uint64 // integrals at the end of each row: the cluster's, then those of each VC
-	spare [][]uint64 // dropped rows, whose memory is reused
+	width     model.Duration
+	limit     int
+	start     model.Time
+	next      model.Time // end of the present row
+	rows      [][]uint64 // integrals at the end of each row: the cluster's, then those of each VC
+	freedRows [][]uint64 // dropped rows, whose memory is reused
 }
 
 // shown is how many series of a VC the timeline has, from the first on.
-const shown = int(opportunistic) + 1
+const vcSeries = int(opportunistic) + 1
 
 func (l *timeline) begin(now model.Time) {
 	l.start, l.next = now, now.Add(l.width)
@@ -47,7 +47,7 @@ func (l *timeline) halve() {
 	n := len(l.rows) / 2
 	for i, row := range l.rows {
 		if i%2 == 0 {
-			l.spare = append(l.spare, row)
+			l.freedRows = append(l.freedRows, row)
 		} else {
 			l.rows[i/2] = row
 		}
@@ -59,23 +59,23 @@ func (l *timeline) halve() {
 
 // row returns memory for one more row.
 func (l *timeline) row() []uint64 {
-	n := len(l.spare)
+	n := len(l.freedRows)
 	if n == 0 {
 		return nil
 	}
-	out := l.spare[n-1]
-	l.spare = l.spare[:n-1]
+	out := l.freedRows[n-1]
+	l.freedRows = l.freedRows[:n-1]
 	return out[:0]
 }
 
 // integrals writes all integrals up to now into out, if it is large enough.
 func (f *Fold) integrals(out []uint64) []uint64 {
-	out = slices.Grow(out, int(numStates)+(shown+1)*len(f.vcs))
-	f.room.settle(f.now)
-	out = append(out, f.room.area[:]...)
+	out = slices.Grow(out, int(numStates)+(vcSeries+1)*len(f.vcs))
+	f.leaves.integrate(f.now)
+	out = append(out, f.leaves.area[:]...)
 	for _, a := range f.vcs {
-		a.settle(f.now)
-		out = append(out, a.area[:shown]...)
+		a.integrate(f.now)
+		out = append(out, a.area[:vcSeries]...)
 		out = append(out, a.area[quota])
 	}
 	return out
@@ -159,10 +159,10 @@ func (w *window) mean(i int) Number {
 func (t *Timeline) step(ps []Point, w window, order []int) []Point {
 	all := Point{At: w.from, Idle: w.mean(idle), Bad: w.mean(bad)}
 	for k, i := range order {
-		base := numStates + (shown+1)*i
+		base := numStates + (vcSeries+1)*i
 		p := Point{At: w.from, VC: t.VCs[k], Waiting: w.mean(base + int(waiting)), Running: w.mean(base + int(running)),
 			Guaranteed: w.mean(base + int(guaranteed)), Opportunistic: w.mean(base + int(opportunistic)), Bad: undefined()}
-		p.Idle = max(w.mean(base+shown)-p.Guaranteed, 0)
+		p.Idle = max(w.mean(base+vcSeries)-p.Guaranteed, 0)
 		all.Waiting += p.Waiting
 		all.Running += p.Running
 		all.Guaranteed += p.Guaranteed

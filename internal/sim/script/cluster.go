@@ -100,7 +100,7 @@ func (s *Session) readCluster(c command) (*config.Cluster, string, error) {
 		cluster, out := parseClusterFile("cluster", c.block)
 		return cluster, out, nil
 	}
-	p := &plan{skus: map[cell.TypeName]bool{}}
+	p := &shortForm{skus: map[cell.TypeName]bool{}}
 	if c.block == "" {
 		p.oneLine(c.args)
 	} else {
@@ -116,8 +116,8 @@ func (s *Session) readCluster(c command) (*config.Cluster, string, error) {
 	return &config.Cluster{Config: p.config()}, "", nil
 }
 
-// plan is a cluster in the short form.
-type plan struct {
+// shortForm is a cluster in the short form.
+type shortForm struct {
 	spec     cell.Spec
 	skus     map[cell.TypeName]bool
 	policies []model.VCConfig
@@ -126,7 +126,7 @@ type plan struct {
 	err      error
 }
 
-func (p *plan) fail(format string, v ...any) {
+func (p *shortForm) fail(format string, v ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf(format, v...)
 	}
@@ -134,7 +134,7 @@ func (p *plan) fail(format string, v ...any) {
 
 // readSpeeds reads throughputs of models: speeds=resnet:1:1000,resnet:2@V100:1900, each a
 // model, a number of GPUs with an optional type, and a rate.
-func (p *plan) readSpeeds(a *args) {
+func (p *shortForm) readSpeeds(a *args) {
 	for _, text := range a.list("speeds") {
 		parts := strings.Split(text, ":")
 		if len(parts) != 3 {
@@ -154,7 +154,7 @@ func (p *plan) readSpeeds(a *args) {
 }
 
 // oneLine reads the form without a block: one chain, and VCs by number of cells.
-func (p *plan) oneLine(a *args) {
+func (p *shortForm) oneLine(a *args) {
 	name := a.text("chain", "gpu")
 	p.chain(name, a)
 	vcs := a.list("vcs")
@@ -176,7 +176,7 @@ func (p *plan) oneLine(a *args) {
 
 // policyList reads VC:POLICY of several VCs. What follows a comma and names no VC is a
 // further parameter of the policy before it.
-func (p *plan) policyList(list []string) {
+func (p *shortForm) policyList(list []string) {
 	var whole []string
 	for _, v := range list {
 		head, _, _ := strings.Cut(v, "=")
@@ -200,7 +200,7 @@ func (p *plan) policyList(list []string) {
 }
 
 // read reads one line of the block: chain, pin or vc.
-func (p *plan) read(line string) error {
+func (p *shortForm) read(line string) error {
 	if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
 		return nil
 	}
@@ -243,7 +243,7 @@ func (p *plan) read(line string) error {
 // chain adds a chain: racks of nodes of switches of devices, and of parts of devices where
 // parts=N is given. Levels that are not asked for do not exist. The top level names the
 // chain.
-func (p *plan) chain(name string, a *args) {
+func (p *shortForm) chain(name string, a *args) {
 	gpus, per, parts := a.number("gpus", 1), a.number("switch", 0), a.number("parts", 0)
 	racks := a.number("racks", 0)
 	leaf := sku(name, a.text("device", "nvidia"), parts > 0)
@@ -291,13 +291,13 @@ func (p *plan) chain(name string, a *args) {
 	inRack := len(names) / tops
 	missing := a.list("missing")
 	for i := range tops {
-		p.spec.Cells = append(p.spec.Cells, grow(levels, names[i*inRack:(i+1)*inRack], strconv.Itoa(i)))
+		p.spec.Cells = append(p.spec.Cells, buildCell(levels, names[i*inRack:(i+1)*inRack], strconv.Itoa(i)))
 	}
 	p.takeOut(name, missing, racks > 0)
 }
 
 // takeOut removes nodes from the racks of the chain that was added last.
-func (p *plan) takeOut(name string, missing []string, racked bool) {
+func (p *shortForm) takeOut(name string, missing []string, racked bool) {
 	rack, found := cell.TypeName(name+"-rack"), 0
 	for i := range p.spec.Cells {
 		c := &p.spec.Cells[i]
@@ -331,25 +331,25 @@ func inParts(levels []cell.LevelSpec) bool {
 	return len(levels) > 1 && levels[1].Type == levels[0].Type+"-gpu"
 }
 
-// grow builds one cell of the topmost of the levels. Its nodes get the given names.
-func grow(levels []cell.LevelSpec, names []string, address string) cell.CellSpec {
+// buildCell builds one cell of the topmost of the levels. Its nodes get the given names.
+func buildCell(levels []cell.LevelSpec, names []string, address string) cell.CellSpec {
 	top := levels[len(levels)-1]
 	c := cell.CellSpec{Type: top.Type, Address: address}
 	if top.IsNode {
 		c.Address = names[0]
 		next := 0
-		c.Children = inside(levels[:len(levels)-1], top.Fanout, &next)
+		c.Children = buildChildren(levels[:len(levels)-1], top.Fanout, &next)
 		return c
 	}
 	for i, n := range names {
-		c.Children = append(c.Children, grow(levels[:len(levels)-1], []string{n}, strconv.Itoa(i)))
+		c.Children = append(c.Children, buildCell(levels[:len(levels)-1], []string{n}, strconv.Itoa(i)))
 	}
 	return c
 }
 
-// inside builds the cells below a node. Devices are numbered within the node, parts within
+// buildChildren builds the cells below a node. Devices are numbered within the node, parts within
 // their device.
-func inside(levels []cell.LevelSpec, n int32, next *int) []cell.CellSpec {
+func buildChildren(levels []cell.LevelSpec, n int32, next *int) []cell.CellSpec {
 	var out []cell.CellSpec
 	top := levels[len(levels)-1]
 	for i := range n {
@@ -365,7 +365,7 @@ func inside(levels []cell.LevelSpec, n int32, next *int) []cell.CellSpec {
 			c.Address = strconv.Itoa(*next)
 			*next++
 		default:
-			c.Children = inside(levels[:len(levels)-1], top.Fanout, next)
+			c.Children = buildChildren(levels[:len(levels)-1], top.Fanout, next)
 		}
 		out = append(out, c)
 	}
@@ -373,7 +373,7 @@ func inside(levels []cell.LevelSpec, n int32, next *int) []cell.CellSpec {
 }
 
 // vc finds or adds a VC.
-func (p *plan) vc(name string) *cell.VCSpec {
+func (p *shortForm) vc(name string) *cell.VCSpec {
 	for i := range p.spec.VCs {
 		if p.spec.VCs[i].Name == cell.VCName(name) {
 			return &p.spec.VCs[i]
@@ -386,7 +386,7 @@ func (p *plan) vc(name string) *cell.VCSpec {
 
 // policy reads "drf", or with parameters "las:limits=3250/7200,preempt"; a parameter without
 // a value is true.
-func (p *plan) policy(vc, text string) {
+func (p *shortForm) policy(vc, text string) {
 	p.vc(vc)
 	name, params, _ := strings.Cut(text, ":")
 	v := p.vcConfig(vc)
@@ -402,13 +402,13 @@ func (p *plan) policy(vc, text string) {
 }
 
 // vcConfig finds the policy of a VC.
-func (p *plan) vcConfig(vc string) *model.VCConfig {
+func (p *shortForm) vcConfig(vc string) *model.VCConfig {
 	i := slices.IndexFunc(p.policies, func(v model.VCConfig) bool { return v.Name == cell.VCName(vc) })
 	return &p.policies[i]
 }
 
 // limits reads what restricts preemption between jobs of one priority.
-func (p *plan) limits(v *model.VCConfig, a *args) {
+func (p *shortForm) limits(v *model.VCConfig, a *args) {
 	v.MinRun = a.duration("minRun", v.MinRun)
 	if n := a.number("budget", -1); n >= 0 {
 		v.Budget = &n
@@ -430,7 +430,7 @@ func (p *plan) limits(v *model.VCConfig, a *args) {
 
 // quota adds to a VC's quota. "2" is two nodes; "3xswitch", "1xrack", "4xgpu" and, in a chain
 // whose devices have parts, "5xpart" are cells of that level. "+" joins several.
-func (p *plan) quota(vc, chain, text string) {
+func (p *shortForm) quota(vc, chain, text string) {
 	i := slices.IndexFunc(p.spec.Chains, func(c cell.ChainSpec) bool { return c.Levels[0].Type == cell.TypeName(chain) })
 	if i < 0 {
 		p.fail("VC %s: there is no chain %q", vc, chain)
@@ -460,7 +460,7 @@ func (p *plan) quota(vc, chain, text string) {
 }
 
 // pin names a node as a pinned cell: pin NAME node=n2 [chain=gpu].
-func (p *plan) pin(id cell.PinnedID, a *args) {
+func (p *shortForm) pin(id cell.PinnedID, a *args) {
 	node, chain := a.text("node", ""), a.text("chain", "")
 	var walk func(cells []cell.CellSpec) bool
 	walk = func(cells []cell.CellSpec) bool {
@@ -482,7 +482,7 @@ func (p *plan) pin(id cell.PinnedID, a *args) {
 }
 
 // config sorts what a cluster file would sort.
-func (p *plan) config() *model.Config {
+func (p *shortForm) config() *model.Config {
 	slices.SortFunc(p.spec.SKUs, func(a, b cell.SKU) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	slices.SortFunc(p.spec.Chains, func(a, b cell.ChainSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	slices.SortFunc(p.spec.VCs, func(a, b cell.VCSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })

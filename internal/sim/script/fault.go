@@ -43,8 +43,8 @@ func (s *Session) doAt(c command) (string, error) {
 
 // doSet sets how tasks behave that set nothing themselves: set start=0s stop=1s.
 func (s *Session) doSet(c command) (string, error) {
-	s.usual.StartDelay = c.args.duration("start", s.usual.StartDelay)
-	s.usual.StopDelay = c.args.duration("stop", s.usual.StopDelay)
+	s.defaults.StartDelay = c.args.duration("start", s.defaults.StartDelay)
+	s.defaults.StopDelay = c.args.duration("stop", s.defaults.StopDelay)
 	return "", c.args.done(0)
 }
 
@@ -250,7 +250,7 @@ func (s *Session) doRestart(c command) (string, error) {
 	if before != after {
 		return "", fmt.Errorf("restart: the recovered state has digest %s, the one before had %s", after, before)
 	}
-	return "recovered\n", s.settle()
+	return "recovered\n", s.runUntilIdle()
 }
 
 // doCrash arms a crash: the next append to the journal, or with append=N the Nth from now,
@@ -284,10 +284,10 @@ func (s *Session) doCrash(c command) (string, error) {
 // facts and tries again. Commands are given again.
 func (s *Session) doDisk(c command) (string, error) {
 	times := c.args.number("times", 1)
-	if c.args.word(0) != "fail" || times < 1 || times > maxSick {
-		return "", fmt.Errorf("disk: the form is: disk fail times=1, with times from 1 to %d", maxSick)
+	if c.args.word(0) != "fail" || times < 1 || times > maxDiskFailures {
+		return "", fmt.Errorf("disk: the form is: disk fail times=1, with times from 1 to %d", maxDiskFailures)
 	}
-	s.journal.sick = times
+	s.journal.failures = times
 	return fmt.Sprintf("armed: the next appends fail, %d of them\n", times), c.args.done(1)
 }
 

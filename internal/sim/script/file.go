@@ -66,7 +66,7 @@ func (s *Session) submitFile(name, src string, m model.Meta) (string, error) {
 	for _, w := range r.Warnings {
 		out += "warning: " + w + "\n"
 	}
-	delete(s.behaviors, whose(r.Job))
+	delete(s.behaviors, jobKey(r.Job))
 	more, err := s.submit(engine.Input{Command: model.Submit{Meta: m, Job: r.Job}, Secrets: r.Secrets})
 	return out + more, err
 }

@@ -113,8 +113,8 @@ func (s *Session) labels(ids []model.AttemptID) string {
 	return strings.Join(out, ", ")
 }
 
-// by names the attempt for which something was done; "" for nil.
-func (s *Session) by(id *model.AttemptID) string {
+// forAttempt names the attempt for which something was done; "" for nil.
+func (s *Session) forAttempt(id *model.AttemptID) string {
 	if id == nil {
 		return ""
 	}
@@ -254,7 +254,7 @@ func (s *Session) decision(r model.Record) {
 		}
 		s.line(r.Time, "%s starts on %s%s", s.label(e.Attempt), formatPlacement(e.Placement), n)
 	case model.Reserved:
-		if len(e.Victims) == 0 && s.over[model.GangRef{Job: e.Attempt.Job, Gang: e.Attempt.Gang}] == e.Attempt.N-1 {
+		if len(e.Victims) == 0 && s.lastEnded[model.GangRef{Job: e.Attempt.Job, Gang: e.Attempt.Gang}] == e.Attempt.N-1 {
 			s.line(r.Time, "%s reserves %s for its next try", s.label(e.Attempt), formatPlacement(e.Placement))
 		} else if len(e.Victims) == 0 {
 			s.line(r.Time, "%s is to move to %s", s.label(e.Attempt), formatPlacement(e.Placement))
@@ -268,7 +268,7 @@ func (s *Session) decision(r model.Record) {
 	case model.Sized:
 		s.line(r.Time, "%s is to have %s", s.jobName(e.Job), count(e.Size, "member", "members"))
 	case model.StopSent:
-		why := s.by(e.By)
+		why := s.forAttempt(e.By)
 		if e.For != "" {
 			why = fmt.Sprintf(": %s lends nothing", e.For)
 		}
@@ -276,9 +276,9 @@ func (s *Session) decision(r model.Record) {
 	case model.Joined:
 		s.line(r.Time, "%s joins %s on %s", s.label(e.Attempt), s.label(e.Host), formatPlacement(e.Placement))
 	case model.Rotated:
-		s.line(r.Time, "%s", s.turns(&e.Rotation))
+		s.line(r.Time, "%s", s.rotationText(&e.Rotation))
 	case model.LazilyPreempted:
-		s.line(r.Time, "%s becomes opportunistic%s", s.label(e.Attempt), s.by(e.By))
+		s.line(r.Time, "%s becomes opportunistic%s", s.label(e.Attempt), s.forAttempt(e.By))
 	case model.Upgraded:
 		s.line(r.Time, "%s is guaranteed again", s.label(e.Attempt))
 	case model.Doomed:
@@ -286,20 +286,20 @@ func (s *Session) decision(r model.Record) {
 	case model.Spared:
 		s.line(r.Time, "what is out of service is no longer charged to %s (its cell %s/%d)", e.VC, e.VC, e.Root)
 	case model.AttemptEnded:
-		s.over[model.GangRef{Job: e.Attempt.Job, Gang: e.Attempt.Gang}] = e.Attempt.N
+		s.lastEnded[model.GangRef{Job: e.Attempt.Job, Gang: e.Attempt.Gang}] = e.Attempt.N
 		s.line(r.Time, "%s is over (%s)%s", s.label(e.Attempt), e.Cause, because(e.Message))
 	case model.TaskRetried:
-		s.line(r.Time, "%s waits again%s", s.owners.gang(s.jobs[e.Job], e.Gang), s.again(e.Counted, e.After))
+		s.line(r.Time, "%s waits again%s", s.owners.gang(s.jobs[e.Job], e.Gang), s.retryText(e.Counted, e.After))
 	case model.JobRetried:
-		s.line(r.Time, "%s is retried%s%s", s.jobName(e.Job), s.again(e.Counted, e.After), because(e.Message))
+		s.line(r.Time, "%s is retried%s%s", s.jobName(e.Job), s.retryText(e.Counted, e.After), because(e.Message))
 	case model.JobEnded:
 		s.line(r.Time, "%s %s", s.jobName(e.Job), formatEnd(e))
 		delete(s.waits, e.Job)
 	}
 }
 
-// turns prints which gangs run in which turn.
-func (s *Session) turns(r *model.Rotation) string {
+// rotationText prints which gangs run in which turn.
+func (s *Session) rotationText(r *model.Rotation) string {
 	var turns []string
 	for _, turn := range r.Turns {
 		turns = append(turns, strings.Join(strings.Split(s.labels(turn), ", "), " + "))
@@ -351,7 +351,7 @@ func (s *Session) suspected(at model.Time, e model.NodeSuspected) {
 	s.line(at, "%s is suspect until %s%s", e.Node, s.clock(e.Until), because(e.Reason))
 }
 
-func (s *Session) again(counted bool, after model.Time) string {
+func (s *Session) retryText(counted bool, after model.Time) string {
 	out := ""
 	if counted {
 		out = ", which counts"

@@ -103,7 +103,7 @@ func handlers() []handler {
 		{"exit", (*Session).doExit},
 		{"found", (*Session).doFound},
 		{"heal", (*Session).doHeal},
-		{"hold", doWish},
+		{"hold", doJobCommand},
 		{"leaf", (*Session).doLeaf},
 		{"lose", (*Session).doLose},
 		{"node", (*Session).doNode},
@@ -111,14 +111,14 @@ func handlers() []handler {
 		{"progress", (*Session).doProgress},
 		{"reconfigure", (*Session).doCluster},
 		{"refuse", (*Session).doRefuse},
-		{"release", doWish},
-		{"requeue", doWish},
+		{"release", doJobCommand},
+		{"requeue", doJobCommand},
 		{"restart", (*Session).doRestart},
 		{"set", (*Session).doSet},
 		{"show", (*Session).doShow},
 		{"stop", (*Session).doStop},
 		{"submit", (*Session).doSubmit},
-		{"update", doWish},
+		{"update", doJobCommand},
 		{"verify", (*Session).doVerify},
 		{"wait", (*Session).doWait},
 	}
@@ -141,7 +141,7 @@ func (s *Session) run(c command) (string, error) {
 	s.journal.left = maxAppends
 	own, err := all[i].run(s, c)
 	if err == nil {
-		err = s.settle()
+		err = s.runUntilIdle()
 	}
 	out := s.takeReaction()
 	if own != "" && !strings.HasSuffix(own, "\n") {

@@ -28,7 +28,7 @@ var errCrash = fmt.Errorf("%w: a crash that the script asked for", engine.ErrFen
 type Session struct {
 	ctx     context.Context // the script ends early when it is done
 	world   *sim.World
-	journal *crashing
+	journal *crashingJournal
 	engine  *engine.Engine
 	epoch   uint64
 	// resume lets the engine run until nothing is left to happen; false when it ended.
@@ -42,9 +42,9 @@ type Session struct {
 	latest    map[string]model.JobID // by the job's name in the script
 	owners    owners
 	finished  map[model.JobID]model.JobStatus
-	over      map[model.GangRef]int32 // the last ended attempt of a gang
+	lastEnded map[model.GangRef]int32 // the last ended attempt of a gang
 	behaviors map[[2]string]behavior  // by user and name
-	usual     sim.Behavior
+	defaults  sim.Behavior
 	waits     map[model.JobID]string
 	reaction  strings.Builder
 	merged    merger
@@ -69,18 +69,18 @@ type behavior struct {
 	packed   int64          // speed beside others in parts per hundred; 0 is full speed
 }
 
-// crashing is a journal in memory whose appends may fail or crash the process.
-type crashing struct {
+// crashingJournal is a journal in memory whose appends may fail or crash the process.
+type crashingJournal struct {
 	*engine.Memory
-	when  string // "", "before" or "after"
-	in    int32  // appends that succeed before the crash
-	every int32  // afterwards each Nth append crashes; 0 is none
-	left  int    // appends that the present command may still cause
-	sick  int32  // number of further appends that fail, and keep nothing
+	when     string // "", "before" or "after"
+	in       int32  // appends that succeed before the crash
+	every    int32  // afterwards each Nth append crashes; 0 is none
+	left     int    // appends that the present command may still cause
+	failures int32  // number of further appends that fail, and keep nothing
 }
 
-// errSick is the error of a disk that cannot be written for a while.
-var errSick = errors.New("the disk cannot be written: the script wants it so")
+// errDisk is the error of a disk that cannot be written for a while.
+var errDisk = errors.New("the disk cannot be written: the script wants it so")
 
 // maxAppends bounds the appends of one command.
 const maxAppends = 200_000
@@ -89,13 +89,13 @@ const maxAppends = 200_000
 var errEndless = fmt.Errorf("%w: one command caused more than %d batches of events", engine.ErrFenced, maxAppends)
 
 // Append implements engine.Journal.
-func (c *crashing) Append(ctx context.Context, b engine.Batch) error {
+func (c *crashingJournal) Append(ctx context.Context, b engine.Batch) error {
 	if c.left--; c.left < 0 {
 		return errEndless
 	}
-	if c.sick > 0 {
-		c.sick--
-		return errSick
+	if c.failures > 0 {
+		c.failures--
+		return errDisk
 	}
 	when := c.when
 	switch {
@@ -124,13 +124,13 @@ func (c *crashing) Append(ctx context.Context, b engine.Batch) error {
 func New() *Session {
 	s := &Session{
 		ctx:     context.Background(),
-		journal: &crashing{Memory: engine.NewMemory()},
+		journal: &crashingJournal{Memory: engine.NewMemory()},
 		jobs:    map[model.JobID]*model.Job{},
 		latest:  map[string]model.JobID{}, owners: owners{},
 		finished:  map[model.JobID]model.JobStatus{},
-		over:      map[model.GangRef]int32{},
+		lastEnded: map[model.GangRef]int32{},
 		behaviors: map[[2]string]behavior{},
-		usual:     sim.Behavior{StopDelay: model.Second},
+		defaults:  sim.Behavior{StopDelay: model.Second},
 		waits:     map[model.JobID]string{},
 	}
 	s.world = sim.New(sim.Options{
@@ -154,8 +154,8 @@ func (s *Session) World() *sim.World { return s.world }
 // Journal returns the journal.
 func (s *Session) Journal() *engine.Memory { return s.journal.Memory }
 
-// Heaviest returns the most steps that one check or decision of the last command took.
-func Heaviest(s *Session) int64 {
+// MostSteps returns the most steps that one check or decision of the last command took.
+func MostSteps(s *Session) int64 {
 	if s.engine == nil {
 		return 0
 	}
@@ -165,8 +165,8 @@ func Heaviest(s *Session) int64 {
 // behave is how a task behaves: by its job's hints, overridden by the script.
 func (s *Session) behave(t sim.Task) sim.Behavior {
 	b := sim.Default(t)
-	b.StartDelay, b.StopDelay, b.Stubborn = s.usual.StartDelay, s.usual.StopDelay, s.usual.Stubborn
-	own, ok := s.behaviors[whose(t.Job)]
+	b.StartDelay, b.StopDelay, b.Stubborn = s.defaults.StartDelay, s.defaults.StopDelay, s.defaults.Stubborn
+	own, ok := s.behaviors[jobKey(t.Job)]
 	if !ok {
 		return b
 	}
@@ -208,8 +208,8 @@ func (s *Session) open() error {
 	return nil
 }
 
-// settle lets everything happen up to the world's horizon.
-func (s *Session) settle() error {
+// runUntilIdle lets everything happen up to the world's horizon.
+func (s *Session) runUntilIdle() error {
 	if s.engine == nil {
 		return nil
 	}
@@ -264,11 +264,11 @@ func (s *Session) reopenLine(what string) {
 	s.line(s.world.Now(), "%s; recovered from the journal", what)
 }
 
-// maxTries is how often a command is given. maxSick bounds how many appends in a row may
+// maxTries is how often a command is given. maxDiskFailures bounds how many appends in a row may
 // fail, and must be less.
 const (
-	maxTries = 5
-	maxSick  = 3
+	maxTries        = 5
+	maxDiskFailures = 3
 )
 
 // give passes a command to the engine and waits for its durable outcome. After a crash, or
@@ -279,7 +279,7 @@ func (s *Session) give(in engine.Input) (engine.Reply, error) {
 		var got *engine.Reply
 		in.Reply = func(r engine.Reply) { got = &r }
 		s.world.Give(in)
-		if err := s.settle(); err != nil {
+		if err := s.runUntilIdle(); err != nil {
 			return engine.Reply{}, err
 		}
 		if got != nil && got.Err == nil {

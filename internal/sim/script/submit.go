@@ -199,11 +199,11 @@ func (s *Session) readBehavior(a *args, j *model.Job) {
 		d := a.duration("start", 0)
 		b.start = &d
 	}
-	s.behaviors[whose(j)] = b
+	s.behaviors[jobKey(j)] = b
 }
 
-// whose is a job's user and name, which tell it from another user's job of that name.
-func whose(j *model.Job) [2]string { return [2]string{string(j.User), string(j.Name)} }
+// jobKey is a job's user and name, which tell it from another user's job of that name.
+func jobKey(j *model.Job) [2]string { return [2]string{string(j.User), string(j.Name)} }
 
 // owners are the users who had a name first in a script.
 type owners map[model.JobName]model.Subject

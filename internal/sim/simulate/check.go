@@ -56,7 +56,7 @@ func (s *Spec) Check(policies model.Policies) error {
 
 // mistakes is what Check finds, without the checks of Policy.
 func (s *Spec) mistakes(policies model.Policies) mistakes {
-	wrong := s.effects(&plan{})
+	wrong := s.readFlags(&plan{})
 	wrong.add("--cluster", s.checkCluster(policies))
 	wrong = append(wrong, s.contradictions()...)
 	switch {
@@ -72,7 +72,7 @@ func (s *Spec) mistakes(policies model.Policies) mistakes {
 
 // CheckReplay does what Check does for a replay of a journal.
 func (s *Spec) CheckReplay(policies model.Policies) error {
-	wrong := s.effects(&plan{})
+	wrong := s.readFlags(&plan{})
 	if s.Policy != "" {
 		wrong.add("--policy "+s.Policy, checkPolicy(s.Policy, policies))
 	}
@@ -98,7 +98,7 @@ func (s *Spec) checkCluster(policies model.Policies) error {
 	if _, err := os.Stat(s.Cluster); err == nil {
 		return fmt.Errorf("%s is no regular file: name a cluster file, or give NODESxGPUS[:TYPE],... such as 64x8", s.Cluster)
 	}
-	_, err := trace.ParseShapes(s.Cluster)
+	_, err := trace.ParseNodeGroups(s.Cluster)
 	if err != nil && strings.ContainsAny(s.Cluster, "./") {
 		return fmt.Errorf("there is no file %q", s.Cluster)
 	}
@@ -118,7 +118,7 @@ func (s *Spec) contradictions() (wrong mistakes) {
 		slices.SortFunc(wrong, func(a, b mistake) int { return strings.Compare(a.flag, b.flag) })
 		return wrong
 	}
-	shapes, err := trace.ParseShapes(s.Cluster)
+	shapes, err := trace.ParseNodeGroups(s.Cluster)
 	if err != nil {
 		return nil // reported already
 	}

@@ -22,7 +22,7 @@ type Layout struct {
 }
 
 // NodeGPUs is the size of the largest node that a gang's members are cut to.
-func (l *Layout) NodeGPUs(ms []trace.Shape) int32 {
+func (l *Layout) NodeGPUs(ms []trace.NodeGroup) int32 {
 	var most int32
 	for _, m := range ms {
 		n := m.GPUs
@@ -56,12 +56,12 @@ type Share struct {
 
 // Cluster makes the configuration of a cluster: cells in racks, nodes and switches
 // that halve a node, and VCs that own what Shares says, all with one policy.
-func (l *Layout) Cluster(ms []trace.Shape, shares []Share, vc model.VCConfig) (*model.Config, error) {
+func (l *Layout) Cluster(ms []trace.NodeGroup, shares []Share, vc model.VCConfig) (*model.Config, error) {
 	cfg := &model.Config{}
 	var owned []ownership
 	for i, m := range ms {
 		if l.Count {
-			m = trace.Shape{Nodes: 1, GPUs: m.Nodes * m.GPUs, Type: m.Type}
+			m = trace.NodeGroup{Nodes: 1, GPUs: m.Nodes * m.GPUs, Type: m.Type}
 		}
 		racks := l.Racks
 		if l.Count {
@@ -121,7 +121,7 @@ func sortCluster(cfg *model.Config) {
 }
 
 // addLevels makes the chain: leaf, switches that halve a node, node, rack.
-func (b *builder) addLevels(m trace.Shape, racks int32) {
+func (b *builder) addLevels(m trace.NodeGroup, racks int32) {
 	sku := cmp.Or(cell.TypeName(m.Type), plainGPU)
 	if !slices.ContainsFunc(b.spec.SKUs, func(s cell.SKU) bool { return s.Name == sku }) {
 		b.spec.SKUs = append(b.spec.SKUs, cell.SKU{Name: sku, GPU: 1, MilliCPU: 1000, MemoryMB: 1024, Device: cell.NVIDIA})
@@ -140,7 +140,7 @@ func (b *builder) addLevels(m trace.Shape, racks int32) {
 	b.spec.Chains = append(b.spec.Chains, cell.ChainSpec{Name: cell.ChainName(top), Levels: b.levels})
 }
 
-func (b *builder) build(m trace.Shape, racks int32) {
+func (b *builder) build(m trace.NodeGroup, racks int32) {
 	tops := racks
 	if racks == 0 {
 		tops = m.Nodes

@@ -15,7 +15,7 @@ func TestFailuresAreDrawn(t *testing.T) {
 	}
 	n, sum := 0, model.Duration(0)
 	for i := range 10_000 {
-		if d := f.of(strconv.Itoa(i)); d > 0 {
+		if d := f.failsAfter(strconv.Itoa(i)); d > 0 {
 			n, sum = n+1, sum+d
 		}
 	}

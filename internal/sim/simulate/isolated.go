@@ -42,7 +42,7 @@ func Isolated(ctx context.Context, spec Spec, t *Trace, o Options) ([]Isolation,
 	if err != nil {
 		return nil, err
 	}
-	shapes, err := trace.ParseShapes(spec.Cluster)
+	shapes, err := trace.ParseNodeGroups(spec.Cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ type comparison struct {
 	plan   *plan
 	spec   *Spec
 	o      Options
-	shape  trace.Shape // of the nodes
+	shape  trace.NodeGroup // of the nodes
 	shared map[string]times
 }
 
@@ -78,7 +78,7 @@ func (c *comparison) alone(ctx context.Context, t *Trace, i int) (Isolation, err
 	}
 	private := *c.plan
 	var err error
-	private.config, err = l.Cluster([]trace.Shape{{Nodes: d.Nodes, GPUs: c.shape.GPUs, Type: c.shape.Type}}, []Share{{vc.Name, []int32{own}}}, vc)
+	private.config, err = l.Cluster([]trace.NodeGroup{{Nodes: d.Nodes, GPUs: c.shape.GPUs, Type: c.shape.Type}}, []Share{{vc.Name, []int32{own}}}, vc)
 	if err != nil {
 		return d, err
 	}

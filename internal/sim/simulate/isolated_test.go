@@ -39,7 +39,7 @@ func equal(t *testing.T, list []simulate.Isolation) {
 // generated writes a contended trace with several VCs.
 func generated(t testing.TB, jobs int64) string {
 	t.Helper()
-	all, err := trace.Generate(trace.Spec{Kind: "philly", Jobs: jobs, Seed: 7, LoadMilli: 1100, Cluster: []trace.Shape{{Nodes: 40, GPUs: 8}}})
+	all, err := trace.Generate(trace.Spec{Kind: "philly", Jobs: jobs, Seed: 7, LoadMilli: 1100, Cluster: []trace.NodeGroup{{Nodes: 40, GPUs: 8}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func threeTeams(t testing.TB, jobs, loadMilli int64) string {
 		t.Fatal(err)
 	}
 	all, err := trace.Generate(trace.Spec{Kind: "philly", Jobs: jobs, Seed: 7, LoadMilli: loadMilli, AppJobs: 3, Survey: true, Mix: [3]int64{35, 35, 30},
-		Elastic: 2, Loss: true, Cluster: []trace.Shape{{Nodes: 24, GPUs: 8}}})
+		Elastic: 2, Loss: true, Cluster: []trace.NodeGroup{{Nodes: 24, GPUs: 8}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,35 +25,35 @@ const (
 // maxMembers bounds the members of one gang.
 const maxMembers = 10_000
 
-// jobs makes jobs of the core from those of a trace.
-type jobs struct {
-	shape Shape
-	node  int32           // GPUs of the largest node
-	types []cell.TypeName // of GPUs that the cluster names, sorted; none where it names none
-	plain bool            // some of its nodes name no type: they count as every type
-	one   bool            // all jobs go to onlyVC
-	noise func(uint64) int64
-	needs int64 // MiB of each GPU; 0 is not known
-	// listens is the interval at which jobs report progress while they share GPUs; 0 is
+// jobBuilder makes jobs of the core from those of a trace.
+type jobBuilder struct {
+	shape        Shape
+	node         int32           // GPUs of the largest node
+	types        []cell.TypeName // of GPUs that the cluster names, sorted; none where it names none
+	untypedNodes bool            // some of its nodes name no type: they count as every type
+	oneVC        bool            // all jobs go to onlyVC
+	noise        func(uint64) int64
+	jobMemoryMB  int64 // MiB of each GPU; 0 is not known
+	// reportEvery is the interval at which jobs report progress while they share GPUs; 0 is
 	// never.
-	listens model.Duration
-	tasks   []int32 // 0, 1, 2, ...: gangs are slices of it, which must not be changed
+	reportEvery model.Duration
+	tasks       []int32 // 0, 1, 2, ...: gangs are slices of it, which must not be changed
 }
 
-// made is a job of the core, with memory for the one role that most jobs have, and its work.
-type made struct {
+// builtJob is a job of the core, with memory for the one role that most jobs have, and its work.
+type builtJob struct {
 	model.Job
 	roles [1]model.Role
 	gangs [1]model.Gang
-	work  work
+	work  jobWork
 }
 
-func newJobs(s *Spec, p *plan) jobs {
-	b := jobs{shape: s.Shape, node: p.nodeGPUs, one: p.one, noise: p.noise, needs: p.packing.needs, listens: p.packing.report}
+func newJobBuilder(s *Spec, p *plan) jobBuilder {
+	b := jobBuilder{shape: s.Shape, node: p.nodeGPUs, oneVC: p.oneVC, noise: p.noise, jobMemoryMB: p.packing.jobMemoryMB, reportEvery: p.packing.reportEvery}
 	for i := range p.config.Cluster.SKUs {
 		switch sku := &p.config.Cluster.SKUs[i]; {
-		case p.plain && sku.Name == plainGPU:
-			b.plain = true
+		case p.untypedNodes && sku.Name == plainGPU:
+			b.untypedNodes = true
 		case sku.GPU > 0:
 			b.types = append(b.types, sku.Name)
 		}
@@ -63,12 +63,12 @@ func newJobs(s *Spec, p *plan) jobs {
 
 // job makes a job of one gang from a job of the trace. One with checkpoints loses nothing
 // when it is preempted.
-func (b *jobs) job(t *trace.Job) *made {
-	m := &made{}
+func (b *jobBuilder) job(t *trace.Job) *builtJob {
+	m := &builtJob{}
 	j := &m.Job
 	*j = model.Job{Roles: m.roles[:0], Gangs: m.gangs[:0], Name: model.JobName(t.ID), User: model.Subject(t.User), VC: cell.VCName(t.VC),
 		Hints: model.Hints{Class: t.Class, Deadlines: t.Deadlines, Duration: t.Duration, Iterations: t.Iterations, Model: t.Model,
-			App: t.App, Checkpoint: true, Suspendable: true, Packable: true, GPUMemoryMB: b.needs}}
+			App: t.App, Checkpoint: true, Suspendable: true, Packable: true, GPUMemoryMB: b.jobMemoryMB}}
 	if t.Estimate > 0 {
 		j.Hints.Duration = t.Estimate
 	}
@@ -76,7 +76,7 @@ func (b *jobs) job(t *trace.Job) *made {
 		// By name, so that a job has the same error in every part of the trace.
 		j.Hints.Duration = max(t.Duration/1000*model.Duration(b.noise(hashText(t.ID))), 1)
 	}
-	if b.one {
+	if b.oneVC {
 		j.VC = onlyVC
 	}
 	if j.User == "" {
@@ -103,7 +103,7 @@ func (b *jobs) job(t *trace.Job) *made {
 }
 
 // elastic gives a job one member per GPU. The least that it can have start together.
-func (b *jobs) elastic(j *model.Job, t *trace.Job) {
+func (b *jobBuilder) elastic(j *model.Job, t *trace.Job) {
 	most := min(t.MaxGPUs, maxMembers)
 	least := min(t.MinGPUs, most)
 	b.role(j, model.Role{Name: "worker", Tasks: most, Leaves: 1, SKUs: b.skus(t)})
@@ -118,7 +118,7 @@ func (b *jobs) elastic(j *model.Job, t *trace.Job) {
 
 // role adds a role that has tasks. All of its tasks must succeed, and one that
 // fails fails the job.
-func (b *jobs) role(j *model.Job, r model.Role) {
+func (b *jobBuilder) role(j *model.Job, r model.Role) {
 	if r.Tasks == 0 {
 		return
 	}
@@ -128,7 +128,7 @@ func (b *jobs) role(j *model.Job, r model.Role) {
 }
 
 // ordinals are the tasks from first to last-1.
-func (b *jobs) ordinals(first, last int32) []int32 {
+func (b *jobBuilder) ordinals(first, last int32) []int32 {
 	last = min(last, maxMembers+1)
 	for n := int32(len(b.tasks)); n < last; n++ {
 		b.tasks = append(b.tasks, n)
@@ -139,7 +139,7 @@ func (b *jobs) ordinals(first, last int32) []int32 {
 // skus are the types that a job may run on: those of the cluster that it asks for, whatever
 // the case of their names, and those without a name. None means any type. Where the cluster
 // has none of the types it is those asked for, so that the core refuses the job.
-func (b *jobs) skus(t *trace.Job) []cell.TypeName {
+func (b *jobBuilder) skus(t *trace.Job) []cell.TypeName {
 	asked := t.SKUs
 	if len(asked) == 0 {
 		asked = taskSKUs(t)
@@ -156,7 +156,7 @@ func (b *jobs) skus(t *trace.Job) []cell.TypeName {
 			unknown = append(unknown, cell.TypeName(s))
 		}
 	}
-	if b.plain {
+	if b.untypedNodes {
 		out = append(out, plainGPU)
 	}
 	if len(out) == 0 {

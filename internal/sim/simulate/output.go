@@ -47,15 +47,15 @@ type Manifest struct {
 	KeptOff  Tally     `json:"kept_off,omitempty"` // jobs by types of GPUs on which they cannot run
 	Ignored  Tally     `json:"ignored,omitempty"`  // jobs by what the simulation ignores of them
 	Records  uint64    `json:"records"`
-	// Past is set where a journal was replayed. Trace and TraceHash are then those of the
+	// Replayed is set where a journal was replayed. Trace and TraceHash are then those of the
 	// journal, and the hash covers all of its events.
-	Past *PastCounts `json:"past,omitempty"`
+	Replayed *ReplayCounts `json:"past,omitempty"`
 }
 
 // about says in one line what was run.
 func (m *Manifest) about(date string) string {
 	text := "Trace " + m.Trace
-	if m.Past != nil {
+	if m.Replayed != nil {
 		text = "Journal " + m.Trace
 	}
 	if m.Spec.Cluster != "" {
@@ -128,7 +128,7 @@ func (m Manifest) finished(dir string) bool {
 	}
 	was.Version, was.Submitted, was.Refused, was.Refusals, was.Records = "", 0, 0, nil, 0
 	was.TraceCounts, was.Timeless, was.KeptOff, was.Ignored = TraceCounts{}, 0, nil, nil
-	if was.Past != nil {
+	if was.Replayed != nil {
 		return false
 	}
 	a, err1 := json.Marshal(was)
@@ -163,7 +163,7 @@ func ReplayInto(ctx context.Context, out Folder, spec Spec, j *Journal, o Option
 	if err := m.tables(&spec); err != nil {
 		return nil, err
 	}
-	p, old, err := spec.readPast(ctx, j)
+	p, old, err := spec.planReplay(ctx, j)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (out Folder) fill(m Manifest, origin model.Time, o Options, run func(Option
 	if r, err = runJobs(filepath.Join(dir, jobsFile), origin, o, run); err != nil {
 		return nil, err
 	}
-	m.Submitted, m.Refused, m.Refusals, m.Records, m.Past = r.Submitted, r.Refused, r.Refusals, r.Records, r.Past
+	m.Submitted, m.Refused, m.Refusals, m.Records, m.Replayed = r.Submitted, r.Refused, r.Refusals, r.Records, r.Replayed
 	m.TraceCounts, m.Timeless, m.KeptOff, m.Ignored = r.Trace, r.Timeless, r.KeptOff, r.Ignored
 	if out.Cost != nil {
 		r.Summary.Cost = out.Cost()

@@ -13,8 +13,8 @@ import (
 // progress while they share GPUs, and each fits into the memory of a GPU beside others. The
 // zero value packs no jobs.
 type packing struct {
-	report model.Duration
-	needs  int64 // MiB of each GPU that a job takes
+	reportEvery model.Duration
+	jobMemoryMB int64 // MiB of each GPU that a job takes
 }
 
 // The memory of a GPU where the cluster does not name it, and how many jobs fit into it. A
@@ -25,18 +25,18 @@ const (
 	jobsInGPU   = 16
 )
 
-// packs lets jobs be packed where a policy packs and the table of speeds has pairs. Without
+// enablePacking lets jobs be packed where a policy packs and the table of speeds has pairs. Without
 // pairs, packed jobs would be as fast as alone.
-func (p *plan) packs() {
+func (p *plan) enablePacking() {
 	if p.model == nil || p.model.Off&perf.OnPairs != 0 || !p.model.KnowsPairs() {
 		return
 	}
 	for i := range p.config.VCs {
-		if w := window(&p.config.VCs[i]); w > 0 && (p.packing.report == 0 || w/windowReports < p.packing.report) {
-			p.packing.report = w / windowReports
+		if w := watchWindow(&p.config.VCs[i]); w > 0 && (p.packing.reportEvery == 0 || w/windowReports < p.packing.reportEvery) {
+			p.packing.reportEvery = w / windowReports
 		}
 	}
-	if p.packing.report == 0 {
+	if p.packing.reportEvery == 0 {
 		return
 	}
 	least := int64(gpuMemoryMB)
@@ -49,16 +49,16 @@ func (p *plan) packs() {
 			least = min(least, k.GPUMemoryMB)
 		}
 	}
-	p.packing.needs = max(least/jobsInGPU, 1)
+	p.packing.jobMemoryMB = max(least/jobsInGPU, 1)
 }
 
 // windowReports is how many reports a job makes in the window in which gandiva watches it.
 // Gandiva wants one in each fifth of the window.
 const windowReports = 6
 
-// window is for how long the policy of a VC watches jobs that share GPUs; 0 where it does not
+// watchWindow is for how long the policy of a VC watches jobs that share GPUs; 0 where it does not
 // pack jobs.
-func window(v *model.VCConfig) model.Duration {
+func watchWindow(v *model.VCConfig) model.Duration {
 	of := func(key string) string {
 		i := slices.IndexFunc(v.Params, func(p model.Param) bool { return p.Key == key })
 		if i < 0 {

@@ -44,7 +44,7 @@ func locate(t *testing.T, file, policyText string) located {
 // Locality that relaxes cuts the delay for want of a place and spreads gangs over more
 // nodes; one that never does keeps each gang on one node, and the larger wait longer.
 func TestRelaxing(t *testing.T) {
-	file := generatedTrace(t, trace.Spec{Kind: "philly", Jobs: 3000, Seed: 3, LoadMilli: 950, Cluster: []trace.Shape{{Nodes: 16, GPUs: 8}}})
+	file := generatedTrace(t, trace.Spec{Kind: "philly", Jobs: 3000, Seed: 3, LoadMilli: 950, Cluster: []trace.NodeGroup{{Nodes: 16, GPUs: 8}}})
 	never, soon := locate(t, file, "philly:node=never"), locate(t, file, "philly:node=60,rack=60")
 	t.Logf("never %+v, soon %+v", never, soon)
 	if never.nodes != 1 || soon.nodes <= never.nodes {

@@ -33,7 +33,7 @@ func mixed(t *testing.T, seed uint64, jobs int64) string {
 		t.Fatal(err)
 	}
 	all, err := trace.Generate(trace.Spec{Kind: "poisson", Jobs: jobs, Seed: seed, LoadMilli: 1300, AppJobs: 4, Survey: true, Mix: [3]int64{35, 35, 30},
-		Cluster: []trace.Shape{{Nodes: 6, GPUs: 4}}})
+		Cluster: []trace.NodeGroup{{Nodes: 6, GPUs: 4}}})
 	if err != nil {
 		t.Fatal(err)
 	}

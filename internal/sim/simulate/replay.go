@@ -23,20 +23,20 @@ import (
 // the result is what would have happened under it. Of the spec it reads Policy ("" is the
 // journal's own), VCPolicies, RestartCost, Noise, Spreads and Seed.
 func Replay(ctx context.Context, spec Spec, j *Journal, o Options) (*Result, error) {
-	p, old, err := spec.readPast(ctx, j)
+	p, old, err := spec.planReplay(ctx, j)
 	if err != nil {
 		return nil, err
 	}
 	return p.replay(ctx, &spec, j, old, o)
 }
 
-// readPast makes a plan for the replay of a journal.
-func (s *Spec) readPast(ctx context.Context, j *Journal) (*plan, *past, error) {
+// planReplay makes a plan for the replay of a journal.
+func (s *Spec) planReplay(ctx context.Context, j *Journal) (*plan, *recordedWork, error) {
 	p := &plan{}
-	if err := s.effects(p).all(); err != nil {
+	if err := s.readFlags(p).all(); err != nil {
 		return nil, nil, err
 	}
-	old, err := readPast(ctx, j, p)
+	old, err := readRecorded(ctx, j, p)
 	if err == nil {
 		p.policies, err = s.overrides(old)
 	}
@@ -44,7 +44,7 @@ func (s *Spec) readPast(ctx context.Context, j *Journal) (*plan, *past, error) {
 }
 
 // replay reads a journal for the second time and repeats it.
-func (p *plan) replay(ctx context.Context, spec *Spec, j *Journal, old *past, o Options) (*Result, error) {
+func (p *plan) replay(ctx context.Context, spec *Spec, j *Journal, old *recordedWork, o Options) (*Result, error) {
 	p.config = p.policies(old.config)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -60,11 +60,11 @@ func (p *plan) replay(ctx context.Context, spec *Spec, j *Journal, old *past, o 
 		}
 	})
 	defer stop()
-	s := &pastStory{past: old, next: next, policies: p.policies, noise: p.noise, todo: map[*model.Job]*again{},
-		byID: map[model.JobID]*again{}, then: map[model.JobID]*again{}, names: map[ownName]bool{}}
-	r, err := p.play(ctx, cmp.Or(spec.Policy, ownPolicies(old.config)), s, stage{old.origin, old.horizon()}, o)
+	s := &replayWorkload{recordedWork: old, next: next, policies: p.policies, noise: p.noise, byJob: map[*model.Job]*replayedJob{},
+		byID: map[model.JobID]*replayedJob{}, byOldID: map[model.JobID]*replayedJob{}, names: map[ownName]bool{}}
+	r, err := p.runWorkload(ctx, cmp.Or(spec.Policy, ownPolicies(old.config)), s, timeframe{old.origin, old.horizon()}, o)
 	if err == nil {
-		r.Past = &old.counts
+		r.Replayed = &old.counts
 	}
 	return r, err
 }
@@ -82,8 +82,8 @@ func ownPolicies(c *model.Config) string {
 // overrides returns a function that puts the policies of the flags into a configuration. What
 // a flag does not name stays as the virtual cluster has it: backfill, least run time, moves
 // for defragmentation and budget of preemptions.
-func (s *Spec) overrides(old *past) (func(*model.Config) *model.Config, error) {
-	if err := s.known(old.config); err != nil {
+func (s *Spec) overrides(old *recordedWork) (func(*model.Config) *model.Config, error) {
+	if err := s.checkVCNames(old.config); err != nil {
 		return nil, err
 	}
 	var wrong problems
@@ -139,18 +139,18 @@ func override(vc *model.VCConfig, text string, by model.VCConfig) {
 	}
 }
 
-// pastStory is the workload of a journal that is replayed.
-type pastStory struct {
-	*past
+// replayWorkload is the workload of a journal that is replayed.
+type replayWorkload struct {
+	*recordedWork
 	next     func() (model.Record, error, bool)
 	policies func(*model.Config) *model.Config
 	noise    func(uint64) int64
 	began    bool
 	done     bool
-	todo     map[*model.Job]*again
-	byID     map[model.JobID]*again // by the id in the replay
-	then     map[model.JobID]*again // by the id in the journal
-	names    map[ownName]bool       // taken by jobs that have not ended
+	byJob    map[*model.Job]*replayedJob
+	byID     map[model.JobID]*replayedJob // by the id in the replay
+	byOldID  map[model.JobID]*replayedJob // by the id in the journal
+	names    map[ownName]bool             // taken by jobs that have not ended
 }
 
 // ownName is a user's name of a job.
@@ -159,29 +159,29 @@ type ownName struct {
 	name model.JobName
 }
 
-// again is a job of the journal that was submitted again and has not ended.
-type again struct {
-	old   *pastJob
-	job   *model.Job
-	was   model.JobID
-	id    model.JobID
-	tasks []againTask
-	stop  bool // its user stops it as soon as it is accepted
+// replayedJob is a job of the journal that was submitted again and has not ended.
+type replayedJob struct {
+	recorded *recordedJob
+	job      *model.Job
+	oldID    model.JobID
+	id       model.JobID
+	tasks    []replayedTask
+	stop     bool // its user stops it as soon as it is accepted
 }
 
-func (a *again) name() ownName { return ownName{a.job.User, a.job.Name} }
+func (a *replayedJob) name() ownName { return ownName{a.job.User, a.job.Name} }
 
-// againTask is the progress of a task in the replay. starts counts its starts. ended counts
+// replayedTask is the progress of a task in the replay. starts counts its starts. ended counts
 // the runs that it ended by itself in the attempt retry of its job.
-type againTask struct {
+type replayedTask struct {
 	starts, ended int
 	retry         int32
 	last          model.AttemptID // that it ended by itself: a stop makes the world repeat that fact
 }
 
-// feed implements story: the next command of the journal. Events before it that came from no
+// nextInput implements story: the next command of the journal. Events before it that came from no
 // command are scheduled for their times.
-func (s *pastStory) feed(r *runner) (model.Time, engine.Input, bool) {
+func (s *replayWorkload) nextInput(r *runner) (model.Time, engine.Input, bool) {
 	for {
 		rec, err, ok := s.next()
 		if err != nil {
@@ -195,13 +195,13 @@ func (s *pastStory) feed(r *runner) (model.Time, engine.Input, bool) {
 			return rec.Time, in, true
 		}
 		if s.began { // nothing else comes before the configuration
-			s.happens(r, rec)
+			s.scheduleEvent(r, rec)
 		}
 	}
 }
 
 // input turns an event that a command caused into that command.
-func (s *pastStory) input(r *runner, rec model.Record) (engine.Input, bool) {
+func (s *replayWorkload) input(r *runner, rec model.Record) (engine.Input, bool) {
 	switch e := rec.Event.(type) {
 	case model.Configured:
 		s.began = true
@@ -211,7 +211,7 @@ func (s *pastStory) input(r *runner, rec model.Record) (engine.Input, bool) {
 		return engine.Input{Command: model.Cordon{Meta: meta(), Node: e.Node, On: e.On, Drain: e.Drain, Reason: e.Reason}}, true
 	case model.JobSubmitted:
 		old := s.jobs[e.ID]
-		if old == nil || old.unknown() || !r.fits(e.Job, old.gpus) {
+		if old == nil || old.workUnknown() || !r.fits(e.Job, old.gpus) {
 			return engine.Input{}, false
 		}
 		return s.submit(r, old, &e), true
@@ -221,8 +221,8 @@ func (s *pastStory) input(r *runner, rec model.Record) (engine.Input, bool) {
 
 // submit submits a job again, under its old name. It gets another name where a job of its
 // user and that name still runs, though it had ended by then in the journal.
-func (s *pastStory) submit(r *runner, old *pastJob, e *model.JobSubmitted) engine.Input {
-	a := &again{old: old, job: e.Job, was: e.ID, tasks: make([]againTask, len(old.tasks))}
+func (s *replayWorkload) submit(r *runner, old *recordedJob, e *model.JobSubmitted) engine.Input {
+	a := &replayedJob{recorded: old, job: e.Job, oldID: e.ID, tasks: make([]replayedTask, len(old.tasks))}
 	for s.names[a.name()] {
 		a.job.Name = model.JobName(fmt.Sprintf("%s-%d", a.job.Name, e.ID))
 	}
@@ -230,7 +230,7 @@ func (s *pastStory) submit(r *runner, old *pastJob, e *model.JobSubmitted) engin
 		a.job.Hints.Duration = max(most/1000*model.Duration(s.noise(uint64(e.ID))), 1)
 	}
 	s.names[a.name()] = true
-	s.todo[a.job], s.then[e.ID] = a, a
+	s.byJob[a.job], s.byOldID[e.ID] = a, a
 	r.result.Submitted++
 	return engine.Input{Command: model.Submit{Meta: meta(), Job: a.job}, Reply: func(reply engine.Reply) {
 		if !r.accepted(a.job, reply) {
@@ -245,26 +245,26 @@ func (s *pastStory) submit(r *runner, old *pastJob, e *model.JobSubmitted) engin
 	}}
 }
 
-func (s *pastStory) stopNow(r *runner, a *again) {
+func (s *replayWorkload) stopNow(r *runner, a *replayedJob) {
 	r.world.Give(engine.Input{Command: model.Stop{Meta: meta(), Job: a.id}})
 }
 
-func (s *pastStory) forget(a *again) {
-	delete(s.todo, a.job)
-	delete(s.then, a.was)
+func (s *replayWorkload) forget(a *replayedJob) {
+	delete(s.byJob, a.job)
+	delete(s.byOldID, a.oldID)
 	delete(s.names, a.name())
 	delete(s.byID, a.id)
 }
 
-// happens schedules the other events: faults, and what users did to single jobs. These may
+// scheduleEvent schedules the other events: faults, and what users did to single jobs. These may
 // have another id now, or may have ended.
-func (s *pastStory) happens(r *runner, rec model.Record) {
+func (s *replayWorkload) scheduleEvent(r *runner, rec model.Record) {
 	w := r.world
 	at := func(f func()) { w.At(model.Duration(rec.Time-w.Now()), f) }
 	rebooted := s.reboots[rec.Seq]
 	wish := func(id model.JobID, as func(model.JobID) model.Command) {
 		at(func() {
-			if a := s.then[id]; a != nil && a.id != 0 {
+			if a := s.byOldID[id]; a != nil && a.id != 0 {
 				w.Give(engine.Input{Command: as(a.id)})
 			}
 		})
@@ -284,7 +284,7 @@ func (s *pastStory) happens(r *runner, rec model.Record) {
 		})
 	case model.StopRequested:
 		at(func() {
-			if a := s.then[e.Job]; a != nil && a.id == 0 {
+			if a := s.byOldID[e.Job]; a != nil && a.id == 0 {
 				a.stop = true
 			} else if a != nil {
 				s.stopNow(r, a)
@@ -311,56 +311,56 @@ func (s *pastStory) happens(r *runner, rec model.Record) {
 // work implements story. A task that ended by itself does as much work again, in the same
 // attempt of its job, and ends as it did. One that did not runs until it is stopped. Where
 // the end was not seen or is not repeated it works as long as is known of its job.
-func (s *pastStory) work(t *sim.Task) (model.Duration, int32) {
-	a := s.todo[t.Job]
-	task := &a.old.tasks[t.Start.Task]
+func (s *replayWorkload) work(t *sim.Task) (model.Duration, int32) {
+	a := s.byJob[t.Job]
+	task := &a.recorded.tasks[t.Start.Task]
 	work, code := model.Duration(0), int32(0)
 	switch run := a.run(t); {
 	case run != nil:
 		work, code = run.work, run.exit.Code
-	case a.old.open:
-		work = cmp.Or(task.tail, a.old.longest(), a.old.declared)
-	case a.old.cut:
-		work = max(task.tail, a.old.longest())
-		if !a.old.succeeded {
+	case a.recorded.open:
+		work = cmp.Or(task.unfinished, a.recorded.longest(), a.recorded.declared)
+	case a.recorded.cutShort:
+		work = max(task.unfinished, a.recorded.longest())
+		if !a.recorded.succeeded {
 			code = 1
 		}
 	default:
 		return 0, 0
 	}
-	if a.old.checkpoint {
+	if a.recorded.checkpoint {
 		work -= t.Served
 	}
-	if n := a.tasks[t.Start.Task].starts; n < len(task.starts) && task.starts[n].did > 0 {
-		work = max(work, task.starts[n].did+1) // in the journal it was not done after that much work
+	if n := a.tasks[t.Start.Task].starts; n < len(task.starts) && task.starts[n].work > 0 {
+		work = max(work, task.starts[n].work+1) // in the journal it was not done after that much work
 	}
 	return max(work, 1), code
 }
 
 // run is the recorded run that the starting task repeats: that of the same attempt of its
 // job, or of the last one there was. It is nil where the task did not end by itself.
-func (a *again) run(t *sim.Task) *pastRun {
+func (a *replayedJob) run(t *sim.Task) *recordedRun {
 	now := &a.tasks[t.Start.Task]
 	if now.retry != t.Retry {
 		now.retry, now.ended = t.Retry, 0
 	}
-	return a.old.tasks[t.Start.Task].run(min(t.Retry, a.old.retry), now.ended)
+	return a.recorded.tasks[t.Start.Task].run(min(t.Retry, a.recorded.retry), now.ended)
 }
 
-// facts implements story.
-func (s *pastStory) facts(_ model.JobID, j *model.Job) metrics.Facts {
-	a := s.todo[j]
-	return metrics.Facts{Duration: a.old.longest(), TraceID: strconv.FormatInt(int64(a.was), 10), App: j.Hints.App, Model: j.Hints.Model}
+// jobFacts implements story.
+func (s *replayWorkload) jobFacts(_ model.JobID, j *model.Job) metrics.Facts {
+	a := s.byJob[j]
+	return metrics.Facts{Duration: a.recorded.longest(), TraceID: strconv.FormatInt(int64(a.oldID), 10), App: j.Hints.App, Model: j.Hints.Model}
 }
 
-// behaves implements story. A task takes as long to start, and to end once it is told to, as
+// fillBehavior implements story. A task takes as long to start, and to end once it is told to, as
 // it did at that start. Where it was not told to end then, the last earlier start counts at
 // which it was. What jobs reported is not repeated.
-func (s *pastStory) behaves(t *sim.Task, b *sim.Behavior) {
-	a := s.todo[t.Job]
-	starts := a.old.tasks[t.Start.Task].starts
+func (s *replayWorkload) fillBehavior(t *sim.Task, b *sim.Behavior) {
+	a := s.byJob[t.Job]
+	starts := a.recorded.tasks[t.Start.Task].starts
 	n := a.tasks[t.Start.Task].starts
-	if run := a.run(t); run != nil && (run.refused == "" || n >= len(starts) || !starts[n].usual()) {
+	if run := a.run(t); run != nil && (run.refused == "" || n >= len(starts) || !starts[n].stopRepeats()) {
 		b.Exit, b.Refuse, b.RefuseJob = &run.exit, run.refused, true
 	}
 	a.tasks[t.Start.Task].starts++
@@ -370,7 +370,7 @@ func (s *pastStory) behaves(t *sim.Task, b *sim.Behavior) {
 	n = min(n, len(starts)-1)
 	b.StartDelay = starts[n].delay
 	told := n
-	for told >= 0 && (starts[told].stopped == nil || told < n && !starts[told].usual()) {
+	for told >= 0 && (starts[told].stopped == nil || told < n && !starts[told].stopRepeats()) {
 		told--
 	}
 	if told < 0 {
@@ -384,10 +384,10 @@ func (s *pastStory) behaves(t *sim.Task, b *sim.Behavior) {
 }
 
 // gpus implements story.
-func (s *pastStory) gpus(t *sim.Task) int32 { return s.todo[t.Job].old.gpus }
+func (s *replayWorkload) gpus(t *sim.Task) int32 { return s.byJob[t.Job].recorded.gpus }
 
-// fact implements story: it counts the runs that tasks ended by themselves.
-func (s *pastStory) fact(f model.Fact) {
+// factHappened implements story: it counts the runs that tasks ended by themselves.
+func (s *replayWorkload) factHappened(f model.Fact) {
 	var id model.AttemptID
 	task := int32(-1)
 	switch e := f.(type) {
@@ -408,12 +408,12 @@ func (s *pastStory) fact(f model.Fact) {
 	}
 }
 
-// ended implements story.
-func (s *pastStory) ended(id model.JobID) {
+// dropJob implements story.
+func (s *replayWorkload) dropJob(id model.JobID) {
 	if a := s.byID[id]; a != nil {
 		s.forget(a)
 	}
 }
 
 // busy implements story.
-func (s *pastStory) busy() bool { return !s.done || len(s.todo) > 0 }
+func (s *replayWorkload) busy() bool { return !s.done || len(s.byJob) > 0 }

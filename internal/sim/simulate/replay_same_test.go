@@ -76,7 +76,7 @@ func (d *day) idle() bool {
 	d.step++
 	switch {
 	case d.step == 1:
-		c, err := (&simulate.Layout{}).Cluster([]trace.Shape{{Nodes: 3, GPUs: 4}}, []simulate.Share{{Name: "a", Own: []int32{2}}, {Name: "b", Own: []int32{1}}}, model.VCConfig{Policy: d.policy})
+		c, err := (&simulate.Layout{}).Cluster([]trace.NodeGroup{{Nodes: 3, GPUs: 4}}, []simulate.Share{{Name: "a", Own: []int32{2}}, {Name: "b", Own: []int32{1}}}, model.VCConfig{Policy: d.policy})
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -198,8 +198,8 @@ func TestReplayOfADayIsThatDay(t *testing.T) {
 			if err != nil {
 				t.Fatalf("seed %d, %s: %v", seed, p, err)
 			}
-			if r.Refused+r.Past.Censored+r.Past.LeftOut+len(r.Past.NotRepeated) > 0 || r.Summary.QueueAvg < 0 {
-				t.Errorf("seed %d, %s: %d refused, %+v, %v s in the queue", seed, p, r.Refused, r.Past, r.Summary.QueueAvg)
+			if r.Refused+r.Replayed.Censored+r.Replayed.LeftOut+len(r.Replayed.NotRepeated) > 0 || r.Summary.QueueAvg < 0 {
+				t.Errorf("seed %d, %s: %d refused, %+v, %v s in the queue", seed, p, r.Refused, r.Replayed, r.Summary.QueueAvg)
 			}
 			at := 0
 			for at < len(was) && at < len(is) && was[at] == is[at] {

@@ -40,7 +40,7 @@ func byTraceID(r *metrics.Row) string { return r.TraceID }
 // crowded writes a trace of Philly's kind, at a load that makes jobs wait.
 func crowded(t *testing.T, jobs int64, load int64) string {
 	t.Helper()
-	return generatedTrace(t, trace.Spec{Kind: "philly", Jobs: jobs, Seed: 7, LoadMilli: load, Cluster: []trace.Shape{{Nodes: 12, GPUs: 4}}, Survey: true, Mix: [3]int64{35, 35, 30}})
+	return generatedTrace(t, trace.Spec{Kind: "philly", Jobs: jobs, Seed: 7, LoadMilli: load, Cluster: []trace.NodeGroup{{Nodes: 12, GPUs: 4}}, Survey: true, Mix: [3]int64{35, 35, 30}})
 }
 
 // generatedTrace writes a generated trace.
@@ -100,8 +100,8 @@ func TestReplayIsWhatHappened(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(is) != len(was) || len(was) < 390 || r.Refused != 0 || r.Past.Censored+r.Past.LeftOut+len(r.Past.NotRepeated) != 0 {
-				t.Fatalf("%d jobs, then %d; %+v", len(is), len(was), r.Past)
+			if len(is) != len(was) || len(was) < 390 || r.Refused != 0 || r.Replayed.Censored+r.Replayed.LeftOut+len(r.Replayed.NotRepeated) != 0 {
+				t.Fatalf("%d jobs, then %d; %+v", len(is), len(was), r.Replayed)
 			}
 			waited := 0
 			for id := range was {
@@ -218,7 +218,7 @@ func (l *liveRun) idle() bool {
 	node := cell.NodeName(fmt.Sprintf("m1-n%05d", 1+l.rng.IntN(4)))
 	switch {
 	case l.step == 1:
-		c, err := (&simulate.Layout{}).Cluster([]trace.Shape{{Nodes: 4, GPUs: 4}}, []simulate.Share{{Name: "a", Own: []int32{3}}, {Name: "b", Own: []int32{1}}}, model.VCConfig{Policy: "fifo"})
+		c, err := (&simulate.Layout{}).Cluster([]trace.NodeGroup{{Nodes: 4, GPUs: 4}}, []simulate.Share{{Name: "a", Own: []int32{3}}, {Name: "b", Own: []int32{1}}}, model.VCConfig{Policy: "fifo"})
 		if err != nil {
 			l.t.Fatal(err)
 		}
@@ -295,7 +295,7 @@ func TestReplayOfALiveJournal(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", p, err)
 		}
-		c := r.Past
+		c := r.Replayed
 		if c.Jobs != submitted || c.Censored+c.LeftOut != submitted-ended || r.Refused != 0 || r.Submitted != c.Jobs-c.LeftOut || len(rows) != r.Submitted {
 			t.Errorf("%s: %d submitted, %d ended then; now %d submitted, %d refused (%v), %d told of, %+v", p, submitted, ended, r.Submitted, r.Refused, r.Refusals, len(rows), c)
 		}

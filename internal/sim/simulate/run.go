@@ -56,8 +56,8 @@ type Result struct {
 	// by what the trace says of them and a simulation ignores.
 	KeptOff Tally
 	Ignored Tally
-	// Past counts what of a journal was repeated; nil for a trace.
-	Past *PastCounts
+	// Replayed counts what of a journal was repeated; nil for a trace.
+	Replayed *ReplayCounts
 }
 
 // Refusal is why jobs were refused: how many, and the first of them.
@@ -69,8 +69,8 @@ type Refusal struct {
 
 // At most maxRefusals reasons are told apart; otherwise stands for all further ones.
 const (
-	maxRefusals = 20
-	otherwise   = "for other reasons"
+	maxRefusals  = 20
+	otherReasons = "for other reasons"
 )
 
 // refuse counts a job that was refused.
@@ -78,7 +78,7 @@ func (r *Result) refuse(job model.JobName, what string) {
 	r.Refused++
 	is := func(o Refusal) bool { return o.What == what }
 	if !slices.ContainsFunc(r.Refusals, is) && len(r.Refusals) >= maxRefusals-1 {
-		what = otherwise
+		what = otherReasons
 	}
 	i := slices.IndexFunc(r.Refusals, is)
 	if i < 0 {
@@ -90,44 +90,44 @@ func (r *Result) refuse(job model.JobName, what string) {
 
 // runner is one run.
 type runner struct {
-	plan  *plan
-	o     Options
-	story story
-	world *sim.World
-	stop  context.CancelFunc
-	fold  *metrics.Fold
-	crowd *crowd
+	plan      *plan
+	o         Options
+	workload  workload
+	world     *sim.World
+	stop      context.CancelFunc
+	fold      *metrics.Fold
+	occupancy *occupancy
 	// task is the task that is about to start, behavior what is filled in for it.
 	task     sim.Task
 	behavior sim.Behavior
 	// changed are speeds of which the metrics were not told yet.
-	changed []change
-	result  Result
-	err     error
-	tells   bool       // jobs tell their progress
-	end     model.Time // time of the last batch
+	changed         []change
+	result          Result
+	err             error
+	reportsProgress bool       // jobs tell their progress
+	end             model.Time // time of the last batch
 }
 
-// story is a workload: what comes from outside in a run. It gives the inputs in order of
+// workload is a workload: what comes from outside in a run. It gives the inputs in order of
 // time, and how much work jobs are.
-type story interface {
-	// feed returns the next input and its time, and false at the end. The first input is the
+type workload interface {
+	// nextInput returns the next input and its time, and false at the end. The first input is the
 	// configuration. It is asked for before r.world exists.
-	feed(*runner) (model.Time, engine.Input, bool)
+	nextInput(*runner) (model.Time, engine.Input, bool)
 	// work is how long a starting task will work at full speed, and its exit code. A time of
 	// 0 is until it is told to end.
 	work(*sim.Task) (model.Duration, int32)
-	// behaves fills in what else a starting task does, such as what it reports and how often.
+	// fillBehavior fills in what else a starting task does, such as what it reports and how often.
 	// It is called after work.
-	behaves(*sim.Task, *sim.Behavior)
-	// facts are what is known of a job that was just submitted.
-	facts(model.JobID, *model.Job) metrics.Facts
+	fillBehavior(*sim.Task, *sim.Behavior)
+	// jobFacts are what is known of a job that was just submitted.
+	jobFacts(model.JobID, *model.Job) metrics.Facts
 	// gpus is the number of GPUs of a starting task's job.
 	gpus(*sim.Task) int32
-	// fact is called with each fact of the world before the engine gets it.
-	fact(model.Fact)
-	// ended drops a job.
-	ended(model.JobID)
+	// factHappened is called with each fact of the world before the engine gets it.
+	factHappened(model.Fact)
+	// dropJob drops a job.
+	dropJob(model.JobID)
 	// busy reports whether anything is to come.
 	busy() bool
 }
@@ -146,25 +146,25 @@ func Run(ctx context.Context, spec Spec, t *Trace, o Options) (*Result, error) {
 func (p *plan) run(ctx context.Context, spec *Spec, t *Trace, o Options) (*Result, error) {
 	next, stop := t.reading()
 	defer stop()
-	r, err := p.play(ctx, spec.Policy, &traceStory{make: newJobs(spec, p), load: spec.Load, next: next,
-		fresh: map[*model.Job]*made{}}, stage{begin: Origin, horizon: math.MaxInt64}, o)
+	r, err := p.runWorkload(ctx, spec.Policy, &traceWorkload{builder: newJobBuilder(spec, p), load: spec.Load, next: next,
+		unnumbered: map[*model.Job]*builtJob{}}, timeframe{begin: Origin, horizon: math.MaxInt64}, o)
 	if err == nil {
 		r.Trace = t.counts
 	}
 	return r, err
 }
 
-// stage is when a run begins, and when it ends at the latest.
-type stage struct{ begin, horizon model.Time }
+// timeframe is when a run begins, and when it ends at the latest.
+type timeframe struct{ begin, horizon model.Time }
 
-// play runs a workload.
-func (p *plan) play(ctx context.Context, policy string, s story, at stage, o Options) (*Result, error) {
+// runWorkload runs a workload.
+func (p *plan) runWorkload(ctx context.Context, policy string, s workload, at timeframe, o Options) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &runner{plan: p, o: o, story: s, tells: listens(p.config), stop: cancel}
-	r.crowd = newCrowd(p, r.faster)
-	r.crowd.configure(&p.config.Cluster)
-	figures := metrics.Options{Policy: policy, Origin: at.begin, Facts: s.facts, Ended: o.Ended}
+	r := &runner{plan: p, o: o, workload: s, reportsProgress: profilerOn(p.config), stop: cancel}
+	r.occupancy = newOccupancy(p, r.setSpeed)
+	r.occupancy.configure(&p.config.Cluster)
+	figures := metrics.Options{Policy: policy, Origin: at.begin, Facts: s.jobFacts, Ended: o.Ended}
 	if p.model != nil {
 		figures.Speed = r.speedOf
 	}
@@ -172,12 +172,12 @@ func (p *plan) play(ctx context.Context, policy string, s story, at stage, o Opt
 	r.world = sim.New(sim.Options{Start: at.begin, Behave: r.behave, Feed: r.feed, Forget: true, Prompt: true})
 	r.world.Extend(at.horizon)
 	if p.faults != nil {
-		p.faults.plan(r.world, p.config, s.busy)
+		p.faults.schedule(r.world, p.config, s.busy)
 	}
 	if o.Journal == nil {
 		r.o.Journal = &engine.Sink{}
 	}
-	e, err := engine.Open(ctx, engine.Options{Inputs: r, Executor: r.world, Journal: r.o.Journal, Policies: o.Policies, Epoch: 1, OnBatch: r.see,
+	e, err := engine.Open(ctx, engine.Options{Inputs: r, Executor: r.world, Journal: r.o.Journal, Policies: o.Policies, Epoch: 1, OnBatch: r.foldBatch,
 		Alone: true, DropEnded: o.Journal == nil})
 	if err != nil {
 		return nil, err
@@ -222,13 +222,13 @@ func (r *runner) Next(ctx context.Context, wake model.Time) (model.Time, []engin
 	now, in, err := r.world.Next(ctx, wake)
 	for i := range in {
 		if in[i].Fact != nil {
-			r.story.fact(in[i].Fact)
+			r.workload.factHappened(in[i].Fact)
 		}
 	}
 	return now, in, err
 }
 
-func (r *runner) feed() (model.Time, engine.Input, bool) { return r.story.feed(r) }
+func (r *runner) feed() (model.Time, engine.Input, bool) { return r.workload.nextInput(r) }
 
 // meta names the subject of the run's commands.
 func meta() model.Meta { return model.Meta{Subject: "simulation"} }
@@ -269,30 +269,30 @@ func (r *runner) accepted(j *model.Job, a engine.Reply) bool {
 func (r *runner) behave(t sim.Task) sim.Behavior {
 	r.task, r.behavior = t, sim.Behavior{} // stories read and fill in these by pointer
 	b := &r.behavior
-	b.RunFor, b.Code = r.story.work(&r.task)
-	if r.tells {
-		b.Tell = tellAfter
+	b.RunFor, b.Code = r.workload.work(&r.task)
+	if r.reportsProgress {
+		b.Tell = progressAfter
 	}
-	r.story.behaves(&r.task, b)
+	r.workload.fillBehavior(&r.task, b)
 	b.Speed = perf.FullSpeed
-	if r.crowd.model != nil {
+	if r.occupancy.model != nil {
 		places := make([]cell.Task, len(t.Gang))
 		for i := range t.Gang {
 			places[i] = t.Gang[i].Place
 		}
-		b.Speed = r.crowd.enter(t.Attempt, t.Job, places)
+		b.Speed = r.occupancy.enter(t.Attempt, t.Job, places)
 	}
 	if t.Attempt.N > 1 {
-		b.StartUp = r.crowd.startUp(t.Attempt, r.story.gpus(&r.task))
+		b.StartUp = r.occupancy.startUp(t.Attempt, r.workload.gpus(&r.task))
 	}
 	return *b
 }
 
-// tellAfter is when a job reports its progress, where a policy's profiler measures run times.
-const tellAfter = 10 * model.Second
+// progressAfter is when a job reports its progress, where a policy's profiler measures run times.
+const progressAfter = 10 * model.Second
 
-// listens reports whether a VC's policy measures run times.
-func listens(c *model.Config) bool {
+// profilerOn reports whether a VC's policy measures run times.
+func profilerOn(c *model.Config) bool {
 	for i := range c.VCs {
 		for _, p := range c.VCs[i].Params {
 			if p.Key == "profiler" && p.Value != "off" {
@@ -303,8 +303,8 @@ func listens(c *model.Config) bool {
 	return false
 }
 
-// faster changes the speed of an attempt, in the world and in the metrics.
-func (r *runner) faster(id model.AttemptID, speed perf.Speed) {
+// setSpeed changes the speed of an attempt, in the world and in the metrics.
+func (r *runner) setSpeed(id model.AttemptID, speed perf.Speed) {
 	r.world.SetSpeed(id, speed)
 	r.changed = append(r.changed, change{id, speed})
 }
@@ -317,20 +317,20 @@ type change struct {
 
 // speedOf is the speed of a placement, for the metrics.
 func (r *runner) speedOf(id model.AttemptID, j *model.Job, p *cell.Placement) int64 {
-	return int64(r.crowd.enter(id, j, p.Tasks))
+	return int64(r.occupancy.enter(id, j, p.Tasks))
 }
 
-// see folds a batch and drops jobs that have ended.
-func (r *runner) see(b engine.Batch) {
+// foldBatch folds a batch and drops jobs that have ended.
+func (r *runner) foldBatch(b engine.Batch) {
 	r.fold.Add(b.Records)
-	r.crowd.see(b.Records)
+	r.occupancy.follow(b.Records)
 	for _, c := range r.changed {
 		r.fold.SetSpeed(r.world.Now(), c.id, int64(c.speed))
 	}
 	r.changed = r.changed[:0]
 	for i := range b.Records {
 		if e, is := b.Records[i].Event.(model.JobEnded); is {
-			r.story.ended(e.Job)
+			r.workload.dropJob(e.Job)
 		}
 	}
 	if n := len(b.Records); n > 0 {

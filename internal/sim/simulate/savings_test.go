@@ -21,7 +21,7 @@ var savingRuns = []string{"philly", "philly:early=stop", "philly:early=stop,epsi
 // flattening is a generated trace whose jobs report losses that flatten.
 func flattening(t *testing.T) string {
 	t.Helper()
-	return generatedTrace(t, trace.Spec{Kind: "philly", Jobs: 1000, Seed: 1, LoadMilli: 900, Cluster: []trace.Shape{{Nodes: 16, GPUs: 8}}, Loss: true, Elastic: 4})
+	return generatedTrace(t, trace.Spec{Kind: "philly", Jobs: 1000, Seed: 1, LoadMilli: 900, Cluster: []trace.NodeGroup{{Nodes: 16, GPUs: 8}}, Loss: true, Elastic: 4})
 }
 
 // retryRuns retry failures in vain, retry none of the user's making, and let them show on

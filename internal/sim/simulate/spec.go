@@ -49,24 +49,24 @@ const onlyVC = "default"
 
 // plan is a Spec that was read and found valid.
 type plan struct {
-	config   *model.Config
-	nodeGPUs int32
-	one      bool        // all jobs go to onlyVC
-	plain    bool        // some nodes name no type of GPU
-	model    *perf.Model // nil runs every job at full speed
-	costs    perf.Costs
-	noise    func(i uint64) int64 // estimate of job i, in thousandths of its run time; nil is no noise
-	faults   *faults
-	failures *failures
-	packing  packing
-	policies func(*model.Config) *model.Config // puts the flags' policies into a configuration
+	config       *model.Config
+	nodeGPUs     int32
+	oneVC        bool        // all jobs go to onlyVC
+	untypedNodes bool        // some nodes name no type of GPU
+	model        *perf.Model // nil runs every job at full speed
+	costs        perf.Costs
+	noise        func(i uint64) int64 // estimate of job i, in thousandths of its run time; nil is no noise
+	faults       *faults
+	failures     *failures
+	packing      packing
+	policies     func(*model.Config) *model.Config // puts the flags' policies into a configuration
 }
 
 // read makes a plan, and reports all problems at once. It reads the trace where something
 // depends on what the trace asks for.
 func (s *Spec) read(t *Trace) (*plan, error) {
 	p := &plan{}
-	if err := s.effects(p).all(); err != nil {
+	if err := s.readFlags(p).all(); err != nil {
 		return nil, err
 	}
 	if err := s.readCluster(p, t); err != nil {
@@ -77,13 +77,13 @@ func (s *Spec) read(t *Trace) (*plan, error) {
 			return nil, err
 		}
 	}
-	p.offline(p.config)
-	p.packs()
+	p.addThroughputs(p.config)
+	p.enablePacking()
 	return p, nil
 }
 
-// effects reads the flags that need neither the cluster nor the trace.
-func (s *Spec) effects(p *plan) mistakes {
+// readFlags reads the flags that need neither the cluster nor the trace.
+func (s *Spec) readFlags(p *plan) mistakes {
 	var wrong mistakes
 	wrong.add("--placement", oneOf(s.Placement, "cells", "count"))
 	wrong.add("--quota", oneOf(s.Quota, "cells", "count"))
@@ -134,13 +134,13 @@ func (s *Spec) readCluster(p *plan, t *Trace) error {
 	if isFile(s.Cluster) {
 		return s.readClusterFile(p, t)
 	}
-	shapes, err := trace.ParseShapes(s.Cluster)
+	shapes, err := trace.ParseNodeGroups(s.Cluster)
 	if err != nil {
 		return fmt.Errorf("--cluster: %w", err)
 	}
 	l := Layout{Racks: s.Racks, Count: s.Placement == "count", CountQuota: s.Quota == "count"}
 	p.nodeGPUs = l.NodeGPUs(shapes)
-	p.plain = slices.ContainsFunc(shapes, func(sh trace.Shape) bool { return sh.Type == "" })
+	p.untypedNodes = slices.ContainsFunc(shapes, func(sh trace.NodeGroup) bool { return sh.Type == "" })
 	vc, err := readPolicy(s.Policy, t.medianService)
 	if err != nil {
 		return err
@@ -204,8 +204,8 @@ func (s *Spec) readClusterFile(p *plan, t *Trace) error {
 }
 
 // shares is what each VC owns.
-func (s *Spec) shares(p *plan, l *Layout, shapes []trace.Shape, t *Trace) ([]Share, error) {
-	perNode := func(sh trace.Shape) int32 {
+func (s *Spec) shares(p *plan, l *Layout, shapes []trace.NodeGroup, t *Trace) ([]Share, error) {
+	perNode := func(sh trace.NodeGroup) int32 {
 		if l.Count || l.CountQuota {
 			return sh.GPUs
 		}
@@ -213,7 +213,7 @@ func (s *Spec) shares(p *plan, l *Layout, shapes []trace.Shape, t *Trace) ([]Sha
 	}
 	switch s.VCs {
 	case "":
-		p.one = true
+		p.oneVC = true
 		one := Share{Name: onlyVC}
 		for _, sh := range shapes {
 			own := sh.Nodes * perNode(sh)
@@ -245,8 +245,8 @@ type NoVC struct{ text string }
 // Error implements error.
 func (n *NoVC) Error() string { return n.text }
 
-// known checks that each virtual cluster that is given a policy exists.
-func (s *Spec) known(c *model.Config) error {
+// checkVCNames checks that each virtual cluster that is given a policy exists.
+func (s *Spec) checkVCNames(c *model.Config) error {
 	var wrong problems
 	for _, name := range slices.Sorted(maps.Keys(s.VCPolicies)) {
 		if !slices.ContainsFunc(c.VCs, func(v model.VCConfig) bool { return string(v.Name) == name }) {
@@ -261,7 +261,7 @@ func (s *Spec) known(c *model.Config) error {
 
 // setPolicies gives single VCs policies of their own.
 func (s *Spec) setPolicies(p *plan, t *Trace) error {
-	if err := s.known(p.config); err != nil {
+	if err := s.checkVCNames(p.config); err != nil {
 		return err
 	}
 	var wrong problems
@@ -353,9 +353,9 @@ func (p problems) all() error {
 	return fmt.Errorf("%s", strings.Join(p, "\n"))
 }
 
-// newCrowd is an empty cluster. Without a model every gang has full speed and nothing is
+// newOccupancy is an empty cluster. Without a model every gang has full speed and nothing is
 // kept.
-func newCrowd(p *plan, changed func(model.AttemptID, perf.Speed)) *crowd {
-	return &crowd{model: p.model, costs: p.costs, rooms: map[cell.NodeName]*room{}, live: map[model.AttemptID]*lodger{},
-		family: map[model.JobID][]*lodger{}, last: map[gangKey][]*room{}, gangs: map[model.JobID]int32{}, changed: changed}
+func newOccupancy(p *plan, changed func(model.AttemptID, perf.Speed)) *occupancy {
+	return &occupancy{model: p.model, costs: p.costs, machines: map[cell.NodeName]*machine{}, live: map[model.AttemptID]*tenant{},
+		elasticGangs: map[model.JobID][]*tenant{}, lastMachines: map[gangKey][]*machine{}, gangs: map[model.JobID]int32{}, changed: changed}
 }

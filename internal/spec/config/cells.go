@@ -68,7 +68,7 @@ func (b *builder) measureAll(plan []*chain) bool {
 		m := b.Map(top, "the cell")
 		name := b.text(m, "cellType", "the type of this cell, one of those in cellTypes")
 		if name == "" {
-			b.lost = true
+			b.topUnread = true
 			continue
 		}
 		c := b.chainOf(m.Node("cellType"), cell.TypeName(name))
@@ -80,7 +80,7 @@ func (b *builder) measureAll(plan []*chain) bool {
 		leaves, cells = leaves+c.leaves, cells+c.cells
 		if leaves > MaxLeaves || cells > MaxCells {
 			b.Problem(top, "with this cell the cluster has more than %d devices or %d cells", MaxLeaves, MaxCells)
-			b.lost = true
+			b.topUnread = true
 			return false
 		}
 	}
@@ -271,7 +271,7 @@ func (e *expander) leaf(address string, at spot) {
 	case first != nil:
 		e.Problem(at.near, "this machine has a %s with the address %s already, at line %d; addresses of one type must differ", e.sku.Name, address, first.Line)
 	default:
-		e.share(m, d, at)
+		e.noteUse(m, d, at)
 	}
 	m.devices[d] = at.near
 	if d.part == whole {

@@ -99,23 +99,23 @@ type builder struct {
 	*document.Reader
 	policies Policies
 
-	types    map[cell.TypeName]*cellType
-	skus     map[cell.TypeName]*skuEntry
-	chains   map[cell.ChainName]*chain
-	tops     []*document.Node // the physicalCells
-	cells    []cell.CellSpec
-	machines map[cell.NodeName]*machine
-	pins     map[cell.PinnedID]*pin
-	vcs      []vc
-	halfLife model.Duration
-	speeds   []model.Throughput
-	storages []model.Storage
-	exits    []exit.Rule
-	limits   cell.TaskLimits
-	access   []access.Grant
-	divides  bool // some type is a device with parts
-	full     bool // there are more than MaxVCs virtual clusters
-	lost     bool // a top-level cell could not be read: chains may lack cells
+	types      map[cell.TypeName]*cellType
+	skus       map[cell.TypeName]*skuEntry
+	chains     map[cell.ChainName]*chain
+	tops       []*document.Node // the physicalCells
+	cells      []cell.CellSpec
+	machines   map[cell.NodeName]*machine
+	pins       map[cell.PinnedID]*pin
+	vcs        []vc
+	halfLife   model.Duration
+	speeds     []model.Throughput
+	storages   []model.Storage
+	exits      []exit.Rule
+	limits     cell.TaskLimits
+	access     []access.Grant
+	divides    bool // some type is a device with parts
+	tooManyVCs bool // there are more than MaxVCs virtual clusters
+	topUnread  bool // a top-level cell could not be read: chains may lack cells
 
 	renamed      []model.Rename
 	renamedNodes []model.NodeRename
@@ -168,7 +168,7 @@ func (b *builder) read(root *document.Node) {
 	b.halfLife = b.duration(m.Node("opportunisticHalfLife"), maxHalf)
 	b.readThroughputs(m.Node("throughputs"))
 	b.storages = readStorages(b.Reader, m.Node("storages"), func(name string) bool {
-		return b.full || slices.ContainsFunc(b.vcs, func(v vc) bool { return string(v.spec.Name) == name })
+		return b.tooManyVCs || slices.ContainsFunc(b.vcs, func(v vc) bool { return string(v.spec.Name) == name })
 	})
 	b.limits = readLimits(b.Reader, m.Node("limits"))
 	b.exits = readExitRules(b.Reader, m.Node("exitRules"))

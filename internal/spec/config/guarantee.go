@@ -28,7 +28,7 @@ func (b *builder) checkGuarantees() {
 		if c == nil || slices.ContainsFunc(c.levels, func(t *cellType) bool { return t.broken }) {
 			continue
 		}
-		if !b.lost && free[c] != nil {
+		if !b.topUnread && free[c] != nil {
 			b.checkChain(c, free[c], nil, inside[""])
 		}
 		for i := range b.vcs {
@@ -67,22 +67,22 @@ func (b *builder) freeBesidePinned() map[*chain][]int64 {
 			free[c][0]++
 			continue
 		}
-		if whole := b.carve(c, &b.cells[i], 0, free[c]); whole {
+		if whole := b.countFree(c, &b.cells[i], 0, free[c]); whole {
 			free[c][0]++
 		}
 	}
 	return free
 }
 
-// carve reports whether a cell is complete and holds no pinned cell. If not, its children for
+// countFree reports whether a cell is complete and holds no pinned cell. If not, its children for
 // which that is true are counted as free.
-func (b *builder) carve(c *chain, s *cell.CellSpec, level int, free []int64) bool {
+func (b *builder) countFree(c *chain, s *cell.CellSpec, level int, free []int64) bool {
 	if p := b.pins[s.Pinned]; p != nil && p.by != "" {
 		return false
 	}
 	whole := 0
 	for i := range s.Children {
-		if b.carve(c, &s.Children[i], level+1, free) {
+		if b.countFree(c, &s.Children[i], level+1, free) {
 			whole++
 		}
 	}
@@ -102,7 +102,7 @@ func (b *builder) checkChain(c *chain, free []int64, owner *vc, vcs []*vc) {
 			left *= c.levels[level-1].number
 		}
 		left += free[level]
-		need, last, who := claimed(vcs, c, level)
+		need, last, who := promised(vcs, c, level)
 		switch {
 		case need <= left:
 		case owner != nil:
@@ -116,8 +116,8 @@ func (b *builder) checkChain(c *chain, free []int64, owner *vc, vcs []*vc) {
 	}
 }
 
-// claimed sums the promises at a level, with the place of the last one and the VCs.
-func claimed(vcs []*vc, c *chain, level int) (need int64, last *document.Node, who []string) {
+// promised sums the promises at a level, with the place of the last one and the VCs.
+func promised(vcs []*vc, c *chain, level int) (need int64, last *document.Node, who []string) {
 	for _, v := range vcs {
 		own := int64(0)
 		for _, cl := range v.claims {

@@ -23,7 +23,7 @@ func (b *builder) readNodes(n *document.Node) {
 		m.Rest()
 		have := b.machines[c.Node]
 		if have == nil {
-			if !b.unsure() {
+			if !b.cellsMayLack() {
 				b.Problem(f.At(), "no cell is on the node %s%s", document.Quote(f.Key), document.DidYouMean(f.Key, b.nodeNames()))
 			}
 			continue

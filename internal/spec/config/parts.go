@@ -61,10 +61,10 @@ func (e *expander) partIndex(address string, at spot) int64 {
 	return part
 }
 
-// share notes which leaf uses a device. It reports a device that is used as a whole and in
+// noteUse notes which leaf uses a device. It reports a device that is used as a whole and in
 // parts, and a part for which leaves of two types stand. A divided device counts as one GPU
 // of its machine.
-func (e *expander) share(m *machine, d device, at spot) {
+func (e *expander) noteUse(m *machine, d device, at spot) {
 	if !e.divides {
 		return
 	}

@@ -15,10 +15,10 @@ import (
 
 // skuEntry is one entry of physicalCluster.skuTypes.
 type skuEntry struct {
-	at   *document.Node
-	sku  cell.SKU
-	used bool
-	says bool // the file says whether its GPUs are pretended
+	at       *document.Node
+	sku      cell.SKU
+	used     bool
+	explicit bool // the file says whether its GPUs are pretended
 }
 
 // bareSKU is the SKU of a leaf type without an entry: one NVIDIA GPU, nothing else limited.
@@ -70,7 +70,7 @@ func (b *builder) readSKUs(n *document.Node) {
 		e := &skuEntry{at: f.At()}
 		b.typeName(e.at, f.Key)
 		e.sku = b.readSKU(f)
-		e.says = f.Value.Get("pretended") != nil
+		e.explicit = f.Value.Get("pretended") != nil
 		b.skus[e.sku.Name] = e
 		if b.types[e.sku.Name] != nil {
 			b.Problem(e.at, "%s is a cell type with children; skuTypes describes leaf types, one device each", document.Quote(f.Key))
@@ -310,7 +310,7 @@ func (b *builder) usedSKUs() []cell.SKU {
 	out := make([]cell.SKU, 0, len(set))
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		s, e := set[name], b.skus[name]
-		if s.GPU > 0 && (e == nil || !e.says) && b.policies.Pretend != nil {
+		if s.GPU > 0 && (e == nil || !e.explicit) && b.policies.Pretend != nil {
 			var from string
 			if s.Pretended, from = pretend(); s.Pretended && from != "" {
 				at := above[name]

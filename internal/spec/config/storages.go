@@ -65,7 +65,7 @@ func readStorage(b *document.Reader, f document.Field, hasVC func(string) bool) 
 		}
 	case !filepath.IsAbs(s.Folder) || filepath.Clean(s.Folder) != s.Folder || strings.ContainsRune(s.Folder, 0):
 		b.Problem(at, "%s is no plain path: begin it with /, without \".\", \"..\" and a / at its end", document.Quote(s.Folder))
-	case slices.ContainsFunc(closed(), func(top string) bool { return s.Folder == top || strings.HasPrefix(s.Folder, top+"/") }) || s.Folder == "/":
+	case slices.ContainsFunc(systemFolders(), func(top string) bool { return s.Folder == top || strings.HasPrefix(s.Folder, top+"/") }) || s.Folder == "/":
 		b.Problem(at, "%s is a folder of the machine itself, which no job may see: name one that holds data only", document.Quote(s.Folder))
 	}
 	for _, item := range m.List("virtualClusters") {
@@ -89,7 +89,7 @@ func readStorage(b *document.Reader, f document.Field, hasVC func(string) bool) 
 	return s
 }
 
-// closed are folders that control the machine.
-func closed() []string {
+// systemFolders are folders that control the machine.
+func systemFolders() []string {
 	return []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/run", "/var/lib/docker", "/var/lib/containerd"}
 }

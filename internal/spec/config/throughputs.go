@@ -36,7 +36,7 @@ func (b *builder) readThroughputs(n *document.Node) {
 			if name == anyType {
 				name = ""
 			} else if !b.isLeaf(cell.TypeName(name)) {
-				if !b.lost {
+				if !b.topUnread {
 					b.Problem(sku.At(), "no leaf is of the type %s; a star stands for all others", document.Quote(name))
 				}
 				continue

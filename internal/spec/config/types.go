@@ -85,7 +85,7 @@ func (b *builder) readTypes(n *document.Node) {
 			number: m.Int("childCellNumber", document.Range{Min: 1, Max: MaxLeaves, Default: 1}),
 			isNode: m.Bool("isNodeLevel", false), isDevice: m.Bool("isDeviceLevel", false),
 		}
-		t.isNode = t.isNode || meant(f.Value, "isNodeLevel", "isDeviceLevel")
+		t.isNode = t.isNode || misspelt(f.Value, "isNodeLevel", "isDeviceLevel")
 		t.broken = b.Count() > before
 		m.Rest()
 		b.typeName(t.at, f.Key)
@@ -107,10 +107,10 @@ func (b *builder) readTypes(n *document.Node) {
 	b.checkCycles()
 }
 
-// meant reports whether a map has a key set to true that is probably a misspelling of key,
+// misspelt reports whether a map has a key set to true that is probably a misspelling of key,
 // and not of other. The misspelling is reported, and the rest of the file is read as it was
-// meant.
-func meant(n *document.Node, key, other string) bool {
+// misspelt.
+func misspelt(n *document.Node, key, other string) bool {
 	return n != nil && n.Kind == document.Map && slices.ContainsFunc(n.Fields, func(f document.Field) bool {
 		return f.Key != key && f.Value != nil && f.Value.Text == "true" &&
 			strings.Contains(document.DidYouMean(f.Key, []string{key, other}), "did you mean "+key)
@@ -164,7 +164,7 @@ func (b *builder) chainOf(at *document.Node, top cell.TypeName) *chain {
 		c = nil
 	}
 	b.chains[cell.ChainName(top)] = c
-	b.lost = b.lost || c == nil
+	b.topUnread = b.topUnread || c == nil
 	if len(b.chains) == MaxChains+1 {
 		b.Problem(at, "there are too many chains: at most %d types may be used at the top of physicalCells", MaxChains)
 	}

@@ -50,10 +50,10 @@ func (b *builder) readChildren(fields []document.Field, parent cell.VCName, dept
 	}
 	for _, f := range fields {
 		if len(b.vcs) == MaxVCs {
-			if !b.full {
+			if !b.tooManyVCs {
 				b.Problem(f.At(), "there are too many virtual clusters: at most %d", MaxVCs)
 			}
-			b.full = true
+			b.tooManyVCs = true
 			return
 		}
 		b.readVC(f, parent, depth)
@@ -166,7 +166,7 @@ func (b *builder) resolve(n *document.Node, path string) (*chain, int) {
 		if len(b.chains) == 0 {
 			return nil, 0 // missing physicalCells are reported
 		}
-		if b.lost && b.types[first] != nil {
+		if b.topUnread && b.types[first] != nil {
 			return nil, 0 // it may be the cell that could not be read
 		}
 		b.Problem(n, "no cell of type %s is at the top of physicalCells; begin the path with a type that is: %s",
@@ -188,14 +188,14 @@ func (b *builder) resolve(n *document.Node, path string) (*chain, int) {
 	return c, level
 }
 
-// unsure reports whether cells may lack because of a problem that is reported already.
-func (b *builder) unsure() bool {
+// cellsMayLack reports whether cells may lack because of a problem that is reported already.
+func (b *builder) cellsMayLack() bool {
 	for _, t := range b.types {
 		if t.broken {
 			return true
 		}
 	}
-	return b.lost || len(b.chains) == 0
+	return b.topUnread || len(b.chains) == 0
 }
 
 // pathsTo returns the paths that end with a type.
@@ -226,7 +226,7 @@ func (b *builder) readPinned(n *document.Node, by cell.VCName) cell.PinnedID {
 		return ""
 	}
 	p := b.pins[id]
-	if p == nil && b.unsure() {
+	if p == nil && b.cellsMayLack() {
 		return ""
 	}
 	if p == nil {

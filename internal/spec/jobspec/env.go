@@ -25,7 +25,7 @@ type EnvInput struct {
 // later one counts, which is never the older name.
 func PAIEnv(v EnvInput) []model.EnvVar {
 	roles := roleNames(v.Job)
-	env := append(olderEnv(v),
+	env := append(legacyEnv(v),
 		model.EnvVar{Name: "PAI_JOB_NAME", Value: string(v.Job.Name)},
 		model.EnvVar{Name: "PAI_USER_NAME", Value: string(v.Job.User)},
 		model.EnvVar{Name: "PAI_TASK_ROLE_COUNT", Value: strconv.Itoa(len(roles))},

@@ -155,7 +155,7 @@ func TestOlderNamesHaveABound(t *testing.T) {
 				t.Errorf("%d tasks of a name of %d letters: the older names are there: %v, lists: %d, warned: %v",
 					tasks, len(name), older, lists, told)
 			}
-			if !told && size > maxOlder {
+			if !told && size > maxLegacyEnv {
 				t.Errorf("%d tasks: the variables take %d bytes, with the older names among them", tasks, size)
 			}
 			if vars["PAI_TASK_INDEX"] != "0" || vars["PAI_CONTAINER_HOST_IP"] == "" {

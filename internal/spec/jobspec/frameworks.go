@@ -8,8 +8,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Meeting is the address and the port at which the tasks of a gang reach a task.
-type Meeting struct {
+// TaskAddress is the address and the port at which the tasks of a gang reach a task.
+type TaskAddress struct {
 	Host string
 	Port int32
 }
@@ -23,7 +23,7 @@ type Meeting struct {
 // tasks are the gang's, in order, and meets where each of them is reached. With fewer meets
 // than tasks there is no world.
 // world is told.
-func FrameworkEnv(job *model.Job, task int32, tasks []int32, meets []Meeting) []model.EnvVar {
+func FrameworkEnv(job *model.Job, task int32, tasks []int32, meets []TaskAddress) []model.EnvVar {
 	env := []model.EnvVar{{Name: "PYTHONUNBUFFERED", Value: "1"}}
 	above := slices.ContainsFunc(job.Gangs, func(g model.Gang) bool { return g.Extra && slices.Contains(g.Tasks, task) })
 	if above || len(meets) != len(tasks) {
@@ -42,7 +42,7 @@ func FrameworkEnv(job *model.Job, task int32, tasks []int32, meets []Meeting) []
 }
 
 // tfConfig lists the gang's tasks by role, in order, each with its address.
-func tfConfig(job *model.Job, tasks []int32, rank int, meets []Meeting) string {
+func tfConfig(job *model.Job, tasks []int32, rank int, meets []TaskAddress) string {
 	cluster := map[string][]string{}
 	var at struct {
 		Cluster map[string][]string `json:"cluster"`

@@ -32,18 +32,18 @@ func (p *parser) checkTotals() {
 	if size := environmentSize(p.job.Roles); size > maxEnvironment {
 		p.r.Problem(at, "the PAI_* variables that tell each task where all others are would take %d bytes: "+
 			"at most %d are allowed; use shorter role names, fewer ports or fewer tasks", size, maxEnvironment)
-	} else if older := size + olderSize(p.job.Roles); older > maxOlder {
+	} else if older := size + legacySize(p.job.Roles); older > maxLegacyEnv {
 		p.r.Warn(at, "the job has none of OpenPAI's older variables for each task (PAI_ROLE_INDEX_LABEL_PORT, "+
 			"the lists of hosts and instances) and no ports for ssh and http: with them the variables of each task "+
-			"would take %d bytes, and at most %d are allowed for that", older, maxOlder)
+			"would take %d bytes, and at most %d are allowed for that", older, maxLegacyEnv)
 	}
 }
 
-// stretch gives the elastic role of a job as many tasks as it may ever have. The job needs
+// setElastic gives the elastic role of a job as many tasks as it may ever have. The job needs
 // its least number and begins with its instances. Only one role can be elastic, in a job of
 // one gang in which no other role has a minimum: else it is unclear whose tasks a size
 // counts.
-func (p *parser) stretch() {
+func (p *parser) setElastic() {
 	one, tasks := -1, int32(0)
 	for i := range p.roles {
 		r := &p.roles[i]
@@ -83,7 +83,7 @@ func (p *parser) stretch() {
 // makeGangs groups the tasks. Task ordinals count through the roles in order.
 func (p *parser) makeGangs() {
 	if !p.extras.gang {
-		p.makeSingles()
+		p.makeTaskGangs()
 		return
 	}
 	first := int32(0)
@@ -103,13 +103,13 @@ func (p *parser) makeGangs() {
 		p.job.Gangs[at].Tasks = appendRange(p.job.Gangs[at].Tasks, first, r.Tasks)
 		first += r.Tasks
 	}
-	p.makeExtras()
+	p.makeExtraGangs()
 }
 
-// makeExtras takes the tasks above every role's minInstances out of the gang and makes each a
+// makeExtraGangs takes the tasks above every role's minInstances out of the gang and makes each a
 // gang of its own. The job starts with its minimum, and grows and shrinks with the free
 // leaves.
-func (p *parser) makeExtras() {
+func (p *parser) makeExtraGangs() {
 	var least []int32
 	var extras []model.Gang
 	first := int32(0)
@@ -135,8 +135,8 @@ func (p *parser) makeExtras() {
 	}
 }
 
-// makeSingles makes one gang of each task of an incremental job.
-func (p *parser) makeSingles() {
+// makeTaskGangs makes one gang of each task of an incremental job.
+func (p *parser) makeTaskGangs() {
 	next := int32(0)
 	for i := range p.roles {
 		r := &p.roles[i]

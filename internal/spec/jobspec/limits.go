@@ -18,9 +18,9 @@ const (
 	// maxEnvironment bounds the variables of one task. Linux refuses to start a
 	// process whose arguments and environment exceed 2 MiB.
 	maxEnvironment = 1 << 20
-	// maxOlder bounds the variables with OpenPAI's older names. A job that would need more
+	// maxLegacyEnv bounds the variables with OpenPAI's older names. A job that would need more
 	// gets none of the older names.
-	maxOlder     = 256 << 10
+	maxLegacyEnv = 256 << 10
 	maxPorts     = 1000 // of one task
 	maxRetries   = 1_000_000
 	maxGPU       = 1 << 20 // of one task

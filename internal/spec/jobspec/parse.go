@@ -62,7 +62,7 @@ type Result struct {
 func Parse(file string, src []byte, env Env) (*Result, document.Problems) {
 	root, problems := document.Parse(file, src, document.Limits{Bytes: maxSource})
 	if len(problems) > 0 {
-		return nil, unfilled(file, src, problems)
+		return nil, templateProblem(file, src, problems)
 	}
 	p := &parser{
 		r: document.NewReader(), env: env, root: root, budget: maxRendered,
@@ -125,7 +125,7 @@ func (p *parser) read() {
 		}
 		return
 	}
-	if foreign(p.r, p.root) {
+	if refuseOtherFile(p.r, p.root) {
 		return
 	}
 	p.readHeader(top)
@@ -144,7 +144,7 @@ func (p *parser) read() {
 	for i := range p.roles {
 		p.sizeRole(&p.roles[i], opportunistic)
 	}
-	p.stretch()
+	p.setElastic()
 	for i := range p.roles {
 		p.job.Roles = append(p.job.Roles, p.roles[i].Role)
 	}
@@ -161,9 +161,9 @@ func (p *parser) readHeader(top *document.MapReader) {
 	if p.env.Name != "" {
 		name = p.env.Name
 		if !namePattern.MatchString(name) || len(name) > maxName {
-			p.outside("name", "%s is not a name: use at most %d letters, digits, -, _ and ., not . first", document.Quote(name), maxName)
+			p.problemOutside("name", "%s is not a name: use at most %d letters, digits, -, _ and ., not . first", document.Quote(name), maxName)
 		} else if why := notCallable(name); why != "" {
-			p.outside("name", "%s", why)
+			p.problemOutside("name", "%s", why)
 		}
 	} else if why := notCallable(name); why != "" {
 		p.r.Problem(top.Node("name"), "%s", why)
@@ -211,14 +211,14 @@ func (p *parser) readVC(at *document.Node) {
 	quoted := document.Quote(string(p.job.VC))
 	switch {
 	case choose:
-		p.outside("vc", "no virtual cluster is named, and you may use several: name one with --vc: %s", names)
+		p.problemOutside("vc", "no virtual cluster is named, and you may use several: name one with --vc: %s", names)
 	case unnamed && p.env.DefaultVC != "":
-		p.outside("vc", message+"; comb context use NAME --vc VC sets another", quoted, names)
+		p.problemOutside("vc", message+"; comb context use NAME --vc VC sets another", quoted, names)
 	case unnamed && p.env.VCs != nil:
-		p.outside("vc", "you may use no virtual cluster: an administrator of the cluster puts users into groups, "+
+		p.problemOutside("vc", "you may use no virtual cluster: an administrator of the cluster puts users into groups, "+
 			"with comb group update GROUP --add USER")
 	case p.env.VC != "":
-		p.outside("vc", message, quoted, names)
+		p.problemOutside("vc", message, quoted, names)
 	case at == nil:
 		p.r.Problem(p.root, message, quoted, names)
 	default:
@@ -237,8 +237,8 @@ func (p *parser) defaultVC() cell.VCName {
 	return "default"
 }
 
-// outside reports a problem with something that is not in the file.
-func (p *parser) outside(key, format string, args ...any) {
+// problemOutside reports a problem with something that is not in the file.
+func (p *parser) problemOutside(key, format string, args ...any) {
 	p.r.Add(document.Problems{{Key: key, Message: fmt.Sprintf(format, args...)}})
 }
 

@@ -14,7 +14,7 @@ type role struct {
 	model.Role
 	node      *document.Node
 	resources *document.Node
-	ask       ask
+	ask       demand
 	shm       *document.Node
 	chosen    map[string]*document.Node // prerequisite by script, data and output
 	place     placement
@@ -133,7 +133,7 @@ func (p *parser) readResources(m *document.MapReader, r *role) {
 	if r.resources == nil {
 		r.resources = r.node
 	}
-	r.ask = ask{
+	r.ask = demand{
 		gpu:      c.Int("gpu", document.Range{Max: maxGPU}),
 		milliCPU: p.milli(c.Node("cpu")),
 		memoryMB: c.Int("memoryMB", document.Range{Max: maxMemoryMB}),

@@ -9,8 +9,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// ask is what one task of a role needs.
-type ask struct {
+// demand is what one task of a role needs.
+type demand struct {
 	gpu, milliCPU, memoryMB int64
 }
 
@@ -154,7 +154,7 @@ func (c *catalogue) sku(name cell.TypeName) cell.SKU {
 // cluster for an opportunistic job. If it asks for GPUs these are the ones with GPUs, else
 // the ones without, if there are such. Parts of devices are left out if there are whole ones:
 // they would be mistaken for these.
-func (c *catalogue) usable(vc cell.VCName, opportunistic bool, a ask) ([]cell.SKU, error) {
+func (c *catalogue) usable(vc cell.VCName, opportunistic bool, a demand) ([]cell.SKU, error) {
 	names, owner := c.quota(vc), "VC "+string(vc)
 	if opportunistic {
 		names, owner = c.cluster(), "the cluster"
@@ -222,7 +222,7 @@ func smallest(skus []cell.SKU) cell.SKU {
 }
 
 // leavesFor returns the fewest leaves of an SKU that cover a task, at least 1.
-func leavesFor(a ask, s cell.SKU) (int64, error) {
+func leavesFor(a demand, s cell.SKU) (int64, error) {
 	if a.gpu > 0 && s.GPU == 0 {
 		return 0, fmt.Errorf("asks for %s, but SKU %s has none", plural(a.gpu, "GPU", "GPUs"), s.Name)
 	}
@@ -242,7 +242,7 @@ func ceilDiv(a, b int64) int64 {
 }
 
 // shortfall names what n leaves of an SKU lack for a task; "" when they cover it.
-func shortfall(a ask, s cell.SKU, n int64) string {
+func shortfall(a demand, s cell.SKU, n int64) string {
 	var lacks []string
 	if have := n * s.GPU; a.gpu > have {
 		lacks = append(lacks, fmt.Sprintf("%d GPU of %d", have, a.gpu))

@@ -124,10 +124,10 @@ func TestPublicTables(t *testing.T) {
 			}
 		}
 	}
-	for file, want := range map[string]Shape{"n4g4": {Nodes: 4, GPUs: 4, Switches: 1, CPUs: 64, MemoryGB: 256},
+	for file, want := range map[string]NodeGroup{"n4g4": {Nodes: 4, GPUs: 4, Switches: 1, CPUs: 64, MemoryGB: 256},
 		"n15g4": {Nodes: 15, GPUs: 4, Switches: 1, CPUs: 64, MemoryGB: 256}, "n32g4": {Nodes: 32, GPUs: 4, Switches: 1, CPUs: 40, MemoryGB: 256}} {
 		if path := dataFile(t, "tiresias/"+file+".csv", fmt.Sprint(want)); path != "" {
-			if got, err := ReadShapes(path); err != nil || len(got) != 1 || got[0] != want {
+			if got, err := ReadNodeGroups(path); err != nil || len(got) != 1 || got[0] != want {
 				t.Errorf("%s: %v, %v", file, got, err)
 			}
 		}
@@ -196,7 +196,7 @@ func benchmarkRead(b *testing.B, path string, want int) {
 // BenchmarkGenerate makes a million jobs for a load, which draws each twice.
 func BenchmarkGenerate(b *testing.B) {
 	for b.Loop() {
-		jobs, err := Generate(Spec{Kind: "philly", Jobs: 1_000_000, Seed: 1, LoadMilli: 800, Cluster: []Shape{{Nodes: 4096, GPUs: 8}}, Survey: true})
+		jobs, err := Generate(Spec{Kind: "philly", Jobs: 1_000_000, Seed: 1, LoadMilli: 800, Cluster: []NodeGroup{{Nodes: 4096, GPUs: 8}}, Survey: true})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func (e *entries) next() ([]byte, error) {
 	if e.ended {
 		return nil, io.EOF
 	}
-	b, err := e.signs()
+	b, err := e.nextSeparator()
 	switch {
 	case err != nil:
 		return nil, err
@@ -39,9 +39,9 @@ func (e *entries) next() ([]byte, error) {
 	return e.whole()
 }
 
-// signs skips what stands between entries, and returns the byte after it.
-func (e *entries) signs() (byte, error) {
-	b, err := e.sign()
+// nextSeparator skips what stands between entries, and returns the byte after it.
+func (e *entries) nextSeparator() (byte, error) {
+	b, err := e.peekByte()
 	if err != nil {
 		return 0, err
 	}
@@ -50,13 +50,13 @@ func (e *entries) signs() (byte, error) {
 			return 0, e.wrong("want a JSON array of jobs, found " + quoted([]byte{b}))
 		}
 		e.begun = true
-		e.pass(1)
-		return e.sign()
+		e.consume(1)
+		return e.peekByte()
 	}
 	switch b {
 	case ',':
-		e.pass(1)
-		if b, err = e.sign(); err == nil && b == ']' {
+		e.consume(1)
+		if b, err = e.peekByte(); err == nil && b == ']' {
 			return 0, e.wrong("a comma before the end of the array; remove it")
 		}
 	case '{':
@@ -65,10 +65,10 @@ func (e *entries) signs() (byte, error) {
 	return b, err
 }
 
-// sign returns the next byte that is no white space, and does not consume it.
-func (e *entries) sign() (byte, error) {
+// peekByte returns the next byte that is no white space, and does not consume it.
+func (e *entries) peekByte() (byte, error) {
 	for {
-		e.pass(len(e.rest) - len(bytes.TrimLeft(e.rest, " \t\r\n")))
+		e.consume(len(e.rest) - len(bytes.TrimLeft(e.rest, " \t\r\n")))
 		if len(e.rest) > 0 {
 			return e.rest[0], nil
 		}
@@ -78,8 +78,8 @@ func (e *entries) sign() (byte, error) {
 	}
 }
 
-// pass consumes n bytes of rest.
-func (e *entries) pass(n int) {
+// consume consumes n bytes of rest.
+func (e *entries) consume(n int) {
 	if n > 0 && e.rest[n-1] == '\n' {
 		e.line, e.column = e.line+1, 0
 	} else {
@@ -90,15 +90,15 @@ func (e *entries) pass(n int) {
 
 // more reads on. The file must not end before the array does.
 func (e *entries) more() error {
-	err := e.piece()
+	err := e.readMore()
 	if errors.Is(err, io.EOF) && e.begun {
 		return e.wrong("the file ends inside the array: it is not whole")
 	}
 	return err
 }
 
-// piece reads a line, or as much of one as the buffer holds.
-func (e *entries) piece() error {
+// readMore reads a line, or as much of one as the buffer holds.
+func (e *entries) readMore() error {
 	b, err := e.lines.buf.ReadSlice('\n')
 	e.n = e.line - 1 // broken adds one to it
 	if len(b) == 0 && err != nil {
@@ -118,13 +118,13 @@ func (e *entries) wrong(text string) error {
 
 // tail checks that nothing follows the array.
 func (e *entries) tail() error {
-	e.pass(1)
+	e.consume(1)
 	for {
-		e.pass(len(e.rest) - len(bytes.TrimLeft(e.rest, " \t\r\n")))
+		e.consume(len(e.rest) - len(bytes.TrimLeft(e.rest, " \t\r\n")))
 		if len(e.rest) > 0 {
 			return e.wrong("want nothing behind the array, found " + quoted(bytes.TrimSpace(e.rest)))
 		}
-		if err := e.piece(); err != nil {
+		if err := e.readMore(); err != nil {
 			e.ended = true
 			return err
 		}
@@ -153,12 +153,12 @@ func (e *entries) whole() ([]byte, error) {
 			}
 			if depth == 0 {
 				e.buf = append(e.buf, e.rest[:i+1]...)
-				e.pass(i + 1)
+				e.consume(i + 1)
 				return e.buf, nil
 			}
 		}
 		e.buf = append(e.buf, e.rest...)
-		e.pass(len(e.rest))
+		e.consume(len(e.rest))
 		if len(e.buf) > maxEntry {
 			return nil, e.wrong(fmt.Sprintf("the entry that begins on line %d has more than %d bytes", e.fromLine, maxEntry))
 		}

@@ -85,10 +85,10 @@ func FuzzTables(f *testing.F) {
 		if list, err := readSamples("f", bytes.NewReader(in)); err == nil && len(list) > 0 && list[0] < 0 {
 			t.Error("a negative sample")
 		}
-		if s, err := readShapes("f", bytes.NewReader(in)); err == nil && (TotalGPUs(s) < 1 || TotalGPUs(s) > MaxGPUs) {
+		if s, err := readNodeGroups("f", bytes.NewReader(in)); err == nil && (TotalGPUs(s) < 1 || TotalGPUs(s) > MaxGPUs) {
 			t.Error(s)
 		}
-		if s, err := ParseShapes(cluster); err == nil && (TotalGPUs(s) < 1 || len(s) != 1+strings.Count(cluster, ",")) {
+		if s, err := ParseNodeGroups(cluster); err == nil && (TotalGPUs(s) < 1 || len(s) != 1+strings.Count(cluster, ",")) {
 			t.Error(s)
 		}
 	})

@@ -23,7 +23,7 @@ type Spec struct {
 	// many thousandths of the Cluster's GPU-time; see LoadOn.
 	LoadMilli int64
 	// Cluster also bounds the size of a job.
-	Cluster []Shape
+	Cluster []NodeGroup
 	// PerDay is the rate of arrivals without LoadMilli; 0 is the kind's own.
 	PerDay int64
 	// Survey adds deadlines and estimates; Mix is the weights of strict, soft and
@@ -70,10 +70,10 @@ func Generate(s Spec) (iter.Seq[Job], error) {
 	return g.jobs, nil
 }
 
-func (s *Spec) check() (*kind, error) {
+func (s *Spec) check() (*workloadModel, error) {
 	wrong := s.wrong()
 	all := kinds()
-	i := slices.IndexFunc(all, func(k kind) bool { return k.name == s.Kind })
+	i := slices.IndexFunc(all, func(k workloadModel) bool { return k.name == s.Kind })
 	if i < 0 {
 		var names []string
 		for _, k := range all {
@@ -119,7 +119,7 @@ func (s *Spec) wrong() (all []error) {
 // nor with the survey.
 type generator struct {
 	spec   Spec
-	kind   *kind
+	kind   *workloadModel
 	powers *powers
 	gap    uint64 // mean time between two jobs in nanoseconds
 
@@ -157,8 +157,8 @@ func (g *generator) prepare() {
 	}
 }
 
-// shape draws all of a job but its submission.
-func (g *generator) shape(r random, j *Job) {
+// drawJob draws all of a job but its submission.
+func (g *generator) drawJob(r random, j *Job) {
 	z := &g.kind.sizes[g.sizes.pick(r)]
 	*j = Job{GPUs: z.gpus, Duration: z.last.draw(r, g.powers)}
 	if len(z.milli) > 0 {
@@ -187,8 +187,8 @@ const (
 	lossStream
 )
 
-// shapes draws the jobs one after the other; those of an app are alike.
-type shapes struct {
+// jobStream draws the jobs one after the other; those of an app are alike.
+type jobStream struct {
 	g    *generator
 	r    random
 	apps random
@@ -197,13 +197,13 @@ type shapes struct {
 	n    int64 // apps
 }
 
-func (g *generator) shapes() *shapes {
-	return &shapes{g: g, r: newRandom(g.spec.Seed, shapeStream), apps: newRandom(g.spec.Seed, appStream)}
+func (g *generator) newJobStream() *jobStream {
+	return &jobStream{g: g, r: newRandom(g.spec.Seed, shapeStream), apps: newRandom(g.spec.Seed, appStream)}
 }
 
 // next draws a job and reports whether it arrives on its own: it is not one more of an app.
-func (s *shapes) next(j *Job) bool {
-	s.g.shape(s.r, j)
+func (s *jobStream) next(j *Job) bool {
+	s.g.drawJob(s.r, j)
 	if s.g.spec.AppJobs == 0 {
 		return true
 	}
@@ -228,7 +228,7 @@ func (g *generator) meanGap() (uint64, error) {
 		gap = big.NewInt(day / g.spec.PerDay)
 	}
 	if g.spec.LoadMilli > 0 {
-		drawn, work := g.shapes(), new(big.Int)
+		drawn, work := g.newJobStream(), new(big.Int)
 		var j Job
 		for range g.spec.Jobs {
 			drawn.next(&j)
@@ -252,7 +252,7 @@ func (g *generator) meanGap() (uint64, error) {
 
 // jobs yields the generated jobs.
 func (g *generator) jobs(yield func(Job) bool) {
-	drawn := g.shapes()
+	drawn := g.newJobStream()
 	arrivals := newRandom(g.spec.Seed, arrivalStream)
 	s := survey{random: newRandom(g.spec.Seed, surveyStream), mix: newWeights(g.spec.Mix[:]...)}
 	losses := newRandom(g.spec.Seed, lossStream)
@@ -264,7 +264,7 @@ func (g *generator) jobs(yield func(Job) bool) {
 			at = min(at+g.wait(arrivals), uint64(maxTime)*1000)
 		}
 		j.ID = strconv.FormatInt(n, 10)
-		g.stretch(&j)
+		g.makeElastic(&j)
 		if g.spec.Loss {
 			j.Loss = lossOf(losses, j.Duration)
 		}
@@ -278,8 +278,8 @@ func (g *generator) jobs(yield func(Job) bool) {
 	}
 }
 
-// stretch makes a job elastic.
-func (g *generator) stretch(j *Job) {
+// makeElastic makes a job elastic.
+func (g *generator) makeElastic(j *Job) {
 	f := int32(g.spec.Elastic)
 	if f <= 1 {
 		return
@@ -315,7 +315,7 @@ type week struct {
 
 const wholeWeek = 168 * model.Hour
 
-func newWeek(k *kind) *week {
+func newWeek(k *workloadModel) *week {
 	w := &week{}
 	var share [168]int64
 	sum := int64(0)

@@ -31,7 +31,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 		"poisson": "e2194cbc1279d2e4",
 	}
 	for _, k := range Kinds() {
-		s := Spec{Kind: k.Name, Jobs: 2000, Seed: 7, LoadMilli: 800, Cluster: []Shape{{Nodes: 16, GPUs: 8}}, Survey: true}
+		s := Spec{Kind: k.Name, Jobs: 2000, Seed: 7, LoadMilli: 800, Cluster: []NodeGroup{{Nodes: 16, GPUs: 8}}, Survey: true}
 		text, _ := written(t, Comb, generated(t, s))
 		if got := fmt.Sprintf("%x", sha256.Sum256(text))[:16]; got != want[k.Name] {
 			t.Errorf("%s: the digest is %q, not %q", k.Name, got, want[k.Name])
@@ -109,7 +109,7 @@ func TestPublishedFigures(t *testing.T) {
 // TestLoad checks that a trace asks for what it was told to, and that its shapes
 // do not depend on it.
 func TestLoad(t *testing.T) {
-	cluster := []Shape{{Nodes: 16, GPUs: 8}}
+	cluster := []NodeGroup{{Nodes: 16, GPUs: 8}}
 	base := generated(t, Spec{Kind: "philly", Jobs: 20_000, Seed: 2, Cluster: cluster})
 	for _, milli := range []int64{300, 900, 2500} {
 		jobs := generated(t, Spec{Kind: "philly", Jobs: 20_000, Seed: 2, Cluster: cluster, LoadMilli: milli})
@@ -125,7 +125,7 @@ func TestLoad(t *testing.T) {
 			t.Errorf("load %g, asked for %d/1000", load, milli)
 		}
 	}
-	for _, j := range generated(t, Spec{Kind: "philly", Jobs: 20_000, Seed: 2, Cluster: []Shape{{Nodes: 1, GPUs: 2}}}) {
+	for _, j := range generated(t, Spec{Kind: "philly", Jobs: 20_000, Seed: 2, Cluster: []NodeGroup{{Nodes: 1, GPUs: 2}}}) {
 		if j.GPUs > 2 {
 			t.Fatalf("%d GPUs on a cluster of 2", j.GPUs)
 		}
@@ -135,7 +135,7 @@ func TestLoad(t *testing.T) {
 // TestApps checks that an app's jobs come together and are alike, that apps have
 // the wanted sizes, and that the load is kept.
 func TestApps(t *testing.T) {
-	jobs := generated(t, Spec{Kind: "poisson", Jobs: 30_000, Seed: 6, AppJobs: 9, LoadMilli: 900, Cluster: []Shape{{Nodes: 16, GPUs: 8}}})
+	jobs := generated(t, Spec{Kind: "poisson", Jobs: 30_000, Seed: 6, AppJobs: 9, LoadMilli: 900, Cluster: []NodeGroup{{Nodes: 16, GPUs: 8}}})
 	sizes := map[string]int{}
 	work := gpuTime(0)
 	for i, j := range jobs {
@@ -162,7 +162,7 @@ func TestApps(t *testing.T) {
 
 // TestElastic checks that jobs stay what they were, with sizes around theirs.
 func TestElastic(t *testing.T) {
-	spec := Spec{Kind: "poisson", Jobs: 1000, Seed: 6, Cluster: []Shape{{Nodes: 2, GPUs: 8}}}
+	spec := Spec{Kind: "poisson", Jobs: 1000, Seed: 6, Cluster: []NodeGroup{{Nodes: 2, GPUs: 8}}}
 	plain := generated(t, spec)
 	spec.Elastic, spec.Loss = 4, true
 	seen := map[[3]int32]bool{}
@@ -278,7 +278,7 @@ func TestGenerateErrors(t *testing.T) {
 		{func(s *Spec) { s.Jobs = 0 }, "0 jobs: want 1 to 100000000"},
 		{func(s *Spec) { s.LoadMilli = -1 }, "the load must be above 0 and at most 1000"},
 		{func(s *Spec) { s.LoadMilli = 900 }, "a load needs the cluster that it is for"},
-		{func(s *Spec) { s.LoadMilli, s.PerDay, s.Cluster = 900, 5, []Shape{{Nodes: 1, GPUs: 1}} }, "exclude each other"},
+		{func(s *Spec) { s.LoadMilli, s.PerDay, s.Cluster = 900, 5, []NodeGroup{{Nodes: 1, GPUs: 1}} }, "exclude each other"},
 		{func(s *Spec) { s.PerDay = -1 }, "-1 jobs a day: want 1 to 4294967296"},
 		{func(s *Spec) { s.PerDay, s.Jobs = 1, 100_000 }, "over more than 50 years; ask for fewer jobs or a higher load"},
 		{func(s *Spec) { s.AppJobs = -1 }, "-1 jobs in an app: want 1 to 1000000"},

@@ -111,7 +111,7 @@ func (g gpuTime) hours() float64 { return float64(g) / 3.6e6 }
 
 // Summarize sums up jobs. It keeps only durations and names in memory. The first error ends
 // it.
-func Summarize(jobs iter.Seq2[Job, error], cluster []Shape) (*Summary, error) {
+func Summarize(jobs iter.Seq2[Job, error], cluster []NodeGroup) (*Summary, error) {
 	s := &Summary{vcs: map[string]*vcs{}, users: map[string]bool{}, apps: map[string]bool{}, sizes: map[int32]*Size{},
 		first: math.MaxInt64, last: math.MinInt64}
 	if len(cluster) > 0 {

@@ -40,7 +40,7 @@ func newLines(file string, r io.Reader, maxBytes int64) (*lines, error) {
 		_, _ = l.buf.Discard(3)
 	}
 	if bytes.IndexByte(head, '\r') >= 0 && bytes.IndexByte(head, '\n') < 0 {
-		l.buf = bufio.NewReaderSize(&returns{l.buf}, maxLine)
+		l.buf = bufio.NewReaderSize(&carriageReturns{l.buf}, maxLine)
 	}
 	return l, nil
 }
@@ -75,11 +75,11 @@ func noText(head []byte) string {
 	return ""
 }
 
-// returns turns lone carriage returns into line ends.
-type returns struct{ in io.Reader }
+// carriageReturns turns lone carriage returns into line ends.
+type carriageReturns struct{ in io.Reader }
 
 // Read implements io.Reader.
-func (r *returns) Read(p []byte) (int, error) {
+func (r *carriageReturns) Read(p []byte) (int, error) {
 	n, err := r.in.Read(p)
 	for i, c := range p[:n] {
 		if c == '\r' {

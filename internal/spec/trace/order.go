@@ -101,7 +101,7 @@ func (r *Reader) Order() *Order { return r.order }
 // same file has learnt. An Ordered format needs no Order.
 func (r *Reader) Follow(o *Order) iter.Seq2[Job, error] {
 	return func(yield func(Job, error) bool) {
-		w := window{order: o, yield: yield, rebase: formatNamed(r.format).rebase}
+		w := reorderBuffer{order: o, yield: yield, rebase: formatNamed(r.format).rebase}
 		if r.Ordered() || o == nil {
 			w.order = &Order{jobs: -1}
 		}
@@ -116,15 +116,15 @@ func (r *Reader) Follow(o *Order) iter.Seq2[Job, error] {
 				return
 			}
 		}
-		if r.order != nil && w.give(math.MaxInt64) && w.order.jobs >= 0 && w.read != w.order.jobs {
+		if r.order != nil && w.release(math.MaxInt64) && w.order.jobs >= 0 && w.read != w.order.jobs {
 			yield(Job{}, &Error{File: r.file, Kind: "changed",
 				Text: fmt.Sprintf("the file had %d jobs and now has %d: it changed while it was read; try again when it is complete", w.order.jobs, w.read)})
 		}
 	}
 }
 
-// window holds the jobs that are in a file before others that were submitted earlier.
-type window struct {
+// reorderBuffer holds the jobs that are in a file before others that were submitted earlier.
+type reorderBuffer struct {
 	order *Order
 	yield func(Job, error) bool
 	held  collections.Heap[entry]
@@ -137,26 +137,26 @@ type window struct {
 
 // take adds the next job of the file, and yields the jobs that need not be held any more.
 // False ends the reading.
-func (w *window) take(j *Job) bool {
+func (w *reorderBuffer) take(j *Job) bool {
 	if w.read++; !w.order.unsorted {
-		return w.out(j)
+		return w.emit(j)
 	}
 	held := *j
 	w.held.Push(entry{&held, w.read})
-	return w.read%orderBlock != 0 || w.give(w.order.behind(w.read))
+	return w.read%orderBlock != 0 || w.release(w.order.behind(w.read))
 }
 
-// give yields the held jobs that were submitted by until.
-func (w *window) give(until model.Time) bool {
+// release yields the held jobs that were submitted by until.
+func (w *reorderBuffer) release(until model.Time) bool {
 	for len(w.held) > 0 && w.held[0].job.Submit <= until {
-		if !w.out(w.held.Pop().job) {
+		if !w.emit(w.held.Pop().job) {
 			return false
 		}
 	}
 	return true
 }
 
-func (w *window) out(j *Job) bool {
+func (w *reorderBuffer) emit(j *Job) bool {
 	if !w.begun && w.rebase {
 		w.zero = j.Submit
 	}
@@ -212,10 +212,10 @@ func (r *Reader) gathered(yield func(Job, error) bool) {
 	if !ok {
 		return
 	}
-	w := window{yield: yield, rebase: formatNamed(r.format).rebase}
+	w := reorderBuffer{yield: yield, rebase: formatNamed(r.format).rebase}
 	for i, j := range all {
 		all[i] = nil
-		if !w.out(j) {
+		if !w.emit(j) {
 			return
 		}
 	}

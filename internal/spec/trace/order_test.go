@@ -253,12 +253,12 @@ func TestWindowHoldsLittle(t *testing.T) {
 		}
 		o.finish()
 		given, most := 0, 0
-		w := window{order: &o, yield: func(Job, error) bool { given++; return true }}
+		w := reorderBuffer{order: &o, yield: func(Job, error) bool { given++; return true }}
 		for i := range jobs {
 			w.take(&jobs[i])
 			most = max(most, len(w.held))
 		}
-		w.give(jobs[len(jobs)-1].Submit + model.Time(late))
+		w.release(jobs[len(jobs)-1].Submit + model.Time(late))
 		if given != len(jobs) || late == 1 && most != 0 || late > 1 && (most < 1 || most > orderBlock+late) {
 			t.Errorf("late by %d: %d given, %d held", late, given, most)
 		}

@@ -200,11 +200,11 @@ func JobTable(path string, o Options) string {
 }
 
 func tableBeside(path string) string {
-	return beside(path, "pai_job_table.csv", "pai_job_table.csv.gz")
+	return siblingFile(path, "pai_job_table.csv", "pai_job_table.csv.gz")
 }
 
-// beside returns the first of the names that is a file in the folder of path.
-func beside(path string, names ...string) string {
+// siblingFile returns the first of the names that is a file in the folder of path.
+func siblingFile(path string, names ...string) string {
 	for _, name := range names {
 		p := filepath.Join(filepath.Dir(path), name)
 		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() {

@@ -325,7 +325,7 @@ func TestSummary(t *testing.T) {
 			}
 		}
 	}
-	s, err := Summarize(jobs, []Shape{{Nodes: 2, GPUs: 4}})
+	s, err := Summarize(jobs, []NodeGroup{{Nodes: 2, GPUs: 4}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,9 +58,9 @@ func readDockerRules(text []byte) (rules []dockerRule, keeps bool) {
 	return rules, keeps
 }
 
-// leaves reports whether a name is left out. The last rule that matches it, or a folder that
+// leavesOut reports whether a name is left out. The last rule that matches it, or a folder that
 // it is in, decides.
-func (c *buildContext) leaves(name string) bool {
+func (c *buildContext) leavesOut(name string) bool {
 	if c.always[name] {
 		return false
 	}
@@ -86,8 +86,8 @@ func (r *dockerRule) about(name []string) bool {
 	return false
 }
 
-// looksInto reports whether something in a folder that is left out may be in the context.
-func (c *buildContext) looksInto(name string) bool {
+// mayContain reports whether something in a folder that is left out may be in the context.
+func (c *buildContext) mayContain(name string) bool {
 	if c.keeps {
 		return true
 	}

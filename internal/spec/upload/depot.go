@@ -46,11 +46,11 @@ type Depot struct {
 	dir string
 	o   DepotOptions
 
-	mu     sync.Mutex      // of coming; also held while uploads are linked or erased
-	coming map[string]bool // folders of subjects that are sending
+	mu      sync.Mutex      // of coming; also held while uploads are linked or erased
+	sending map[string]bool // folders of subjects that are sending
 
-	hashing sync.Mutex
-	whole   map[string]version // the version in which each upload was last found intact, by its path
+	hashing  sync.Mutex
+	verified map[string]version // the version in which each upload was last found intact, by its path
 }
 
 // version is what the file system tells of a file. It changes when the file does.
@@ -62,7 +62,7 @@ type version struct {
 
 // settled is the least age of a file's last change at which a later change is sure to show in
 // its version.
-const settled = time.Second
+const minFileAge = time.Second
 
 const (
 	suffix = ".tar"
@@ -98,7 +98,7 @@ func OpenDepot(dir string, o DepotOptions) (*Depot, error) {
 			return nil, fmt.Errorf("remove an upload that did not come in full: %w", err)
 		}
 	}
-	return &Depot{dir: dir, o: o, coming: map[string]bool{}}, nil
+	return &Depot{dir: dir, o: o, sending: map[string]bool{}}, nil
 }
 
 // Limits are the limits of one upload, and the bytes of all uploads of a subject.
@@ -228,19 +228,19 @@ func (d *Depot) begin(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case d.coming[name]:
+	case d.sending[name]:
 		return fmt.Errorf("%w: another one of the same user; try again when it is over", ErrBusy)
-	case len(d.coming) >= mostAtOnce:
+	case len(d.sending) >= mostAtOnce:
 		return fmt.Errorf("%w: %d, the most that this server takes at a time; try again", ErrBusy, mostAtOnce)
 	}
-	d.coming[name] = true
+	d.sending[name] = true
 	return nil
 }
 
 func (d *Depot) end(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.coming, name)
+	delete(d.sending, name)
 }
 
 // room is how many bytes a subject may still send.
@@ -341,26 +341,26 @@ func (d *Depot) ReadAgain(subject, digest string) (*os.File, error) {
 	path := filepath.Join(d.dir, DepotKey(subject, digest))
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		delete(d.whole, path)
+		delete(d.verified, path)
 		return nil, ErrNoUpload
 	}
 	if err != nil {
 		return nil, err
 	}
 	before := versionOf(f)
-	if before != nil && d.whole[path] == *before {
+	if before != nil && d.verified[path] == *before {
 		return f, nil
 	}
 	f.Close()
 	if f, err = d.Read(subject, digest); err != nil {
-		delete(d.whole, path)
+		delete(d.verified, path)
 		return nil, err
 	}
-	if now := versionOf(f); now != nil && before != nil && *now == *before && time.Since(now.changed) > settled {
-		if d.whole == nil {
-			d.whole = map[string]version{}
+	if now := versionOf(f); now != nil && before != nil && *now == *before && time.Since(now.changed) > minFileAge {
+		if d.verified == nil {
+			d.verified = map[string]version{}
 		}
-		d.whole[path] = *now
+		d.verified[path] = *now
 	}
 	return f, nil
 }
@@ -394,15 +394,15 @@ func (d *Depot) Link(subject, digest, path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return ErrNoUpload
 	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EMLINK):
-		return disk(duplicate(f, path))
+		return disk(copyUpload(f, path))
 	}
 	return err
 }
 
-// duplicate copies an upload where a link is impossible: on another file system, or beyond
+// copyUpload copies an upload where a link is impossible: on another file system, or beyond
 // the limit of links to one file. A copy takes space of its own, and List does not count its
 // job.
-func duplicate(f *os.File, path string) error {
+func copyUpload(f *os.File, path string) error {
 	to, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+fresh)
 	if err != nil {
 		return err
@@ -443,7 +443,7 @@ func (d *Depot) Tidy(ctx context.Context, used func(context.Context) (map[string
 // were not used for DepotOptions.Unused. It returns how many it erased.
 func (d *Depot) Sweep(used map[string]bool) (erased int, err error) {
 	d.hashing.Lock()
-	clear(d.whole) // also of the uploads that are erased
+	clear(d.verified) // also of the uploads that are erased
 	d.hashing.Unlock()
 	found, err := filepath.Glob(filepath.Join(d.dir, "*", "*"+suffix))
 	if err != nil {

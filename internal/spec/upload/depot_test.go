@@ -337,7 +337,7 @@ func TestReadAgain(t *testing.T) {
 	}
 	path := filepath.Join(dir, DepotKey("alice", digest))
 	testkit.Wait(t, "it is read so soon behind a change that a later one may go unseen", func() bool {
-		clear(d.whole)
+		clear(d.verified)
 		if err := errors.Join(os.Chmod(path, 0o600), read()); err != nil {
 			t.Fatal(err)
 		}
@@ -346,8 +346,8 @@ func TestReadAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		soon := time.Since(versionOf(f).changed) <= settled
-		if soon && len(d.whole) != 0 {
+		soon := time.Since(versionOf(f).changed) <= minFileAge
+		if soon && len(d.verified) != 0 {
 			t.Fatal("what has just come may change once more unseen, and is known to be whole")
 		}
 		return soon
@@ -356,11 +356,11 @@ func TestReadAgain(t *testing.T) {
 		if err := read(); err != nil {
 			t.Fatal(err)
 		}
-		return len(d.whole) == 1
+		return len(d.verified) == 1
 	})
 	for range 2 {
-		if err := read(); err != nil || len(d.whole) != 1 {
-			t.Errorf("%d are known to be whole: %v", len(d.whole), err)
+		if err := read(); err != nil || len(d.verified) != 1 {
+			t.Errorf("%d are known to be whole: %v", len(d.verified), err)
 		}
 	}
 	st, err := os.Stat(path)
@@ -372,7 +372,7 @@ func TestReadAgain(t *testing.T) {
 	if err := errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, changed, 0o600), os.Chtimes(path, st.ModTime(), st.ModTime())); err != nil {
 		t.Fatal(err)
 	}
-	if err := read(); !errors.Is(err, ErrDamaged) || len(d.whole) != 0 {
+	if err := read(); !errors.Is(err, ErrDamaged) || len(d.verified) != 0 {
 		t.Errorf("one that was changed, and whose time was set back: %v", err)
 	}
 }

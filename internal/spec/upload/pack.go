@@ -66,7 +66,7 @@ func open(dir string, w *walker) (f *Folder, err error) {
 	if err := w.folder("", nil); err != nil {
 		return nil, refused(dir, err)
 	}
-	if err := w.judge(dir); err != nil {
+	if err := w.checkLimits(dir); err != nil {
 		return nil, err
 	}
 	sum, size := sha256.New(), counter(0)
@@ -75,7 +75,7 @@ func open(dir string, w *walker) (f *Folder, err error) {
 	}
 	w.f.Digest, w.f.Size = fmt.Sprintf("sha256:%x", sum.Sum(nil)), int64(size)
 	if w.bytes = w.f.Size; w.bytes > w.limits.Bytes {
-		return nil, w.judge(dir)
+		return nil, w.checkLimits(dir)
 	}
 	return w.f, nil
 }
@@ -137,13 +137,13 @@ func (w *walker) folder(name string, rules []rule) error {
 		var err error
 		switch {
 		case one.Name() == ".git":
-		case w.context != nil && w.context.leaves(full):
-			if one.IsDir() && w.context.looksInto(full) {
+		case w.context != nil && w.context.leavesOut(full):
+			if one.IsDir() && w.context.mayContain(full) {
 				err = w.folder(full, nil)
 			}
 		case w.context == nil && ignored(rules, full, one.IsDir()):
 		default:
-			err = w.one(full, one, rules)
+			err = w.addEntry(full, one, rules)
 		}
 		if err != nil {
 			return err
@@ -187,8 +187,8 @@ func (w *walker) read(name string) ([]byte, error) {
 	return w.f.root.ReadFile(name)
 }
 
-// one takes one file, folder or link.
-func (w *walker) one(name string, found fs.DirEntry, rules []rule) error {
+// addEntry takes one file, folder or link.
+func (w *walker) addEntry(name string, found fs.DirEntry, rules []rule) error {
 	st, err := found.Info()
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrChanged
@@ -262,8 +262,8 @@ func (w *walker) take(e entry) {
 	}
 }
 
-// judge refuses a folder beyond the limits.
-func (w *walker) judge(dir string) error {
+// checkLimits refuses a folder beyond the limits.
+func (w *walker) checkLimits(dir string) error {
 	advice := "leave out what the job does not need in .combignore, which is written as .gitignore is; data belongs in a storage"
 	if w.context != nil {
 		advice = "leave out what the build does not need in " + dockerIgnore

@@ -45,7 +45,7 @@ func Run(c Case) ([]Finding, error) {
 		if s.Failed() > 0 {
 			return out, fmt.Errorf("%s, line %d, %s: it does not hold", c.Name, i+1, line)
 		}
-		out = append(out, Finding{Case{c.Name, c.Lines[:i+1]}, script.Heaviest(s), processor() - began})
+		out = append(out, Finding{Case{c.Name, c.Lines[:i+1]}, script.MostSteps(s), processor() - began})
 	}
 	return out, nil
 }

@@ -90,7 +90,7 @@ func (b *simBench) trace(c *simCase, figure string) (path, label string, err err
 
 // generate writes a trace of the case's kind that asks for nine tenths of its cluster.
 func generate(path string, c *simCase) (err error) {
-	shapes, err := trace.ParseShapes(c.spec.Cluster)
+	shapes, err := trace.ParseNodeGroups(c.spec.Cluster)
 	if err != nil {
 		return err
 	}

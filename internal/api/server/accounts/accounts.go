@@ -39,19 +39,19 @@ const (
 	PlainCookie  = "comb_session"
 )
 
-// House is what the routes need from their server.
-type House struct {
-	Directory *people.Directory
-	Warden    *authorizer.Authorizer
-	Fail      func(error) error // turns any error into a problem
-	Operation func(huma.Operation) huma.Operation
-	Provider  *oidc.Provider // nil: all sign in with passwords
-	Log       *slog.Logger
+// Deps is what the routes need from their server.
+type Deps struct {
+	Directory  *people.Directory
+	Authorizer *authorizer.Authorizer
+	Fail       func(error) error // turns any error into a problem
+	Operation  func(huma.Operation) huma.Operation
+	Provider   *oidc.Provider // nil: all sign in with passwords
+	Log        *slog.Logger
 }
 
 // accounts are the routes.
 type accounts struct {
-	House
+	Deps
 	finishing limiter.Limiter // answers of the provider that are processed, which may take long
 	match     sync.Mutex      // held while If-Match is checked and a change is made
 	codes     codes
@@ -65,8 +65,8 @@ const (
 )
 
 // Register registers the routes.
-func Register(api huma.API, h House) {
-	a := &accounts{House: h, finishing: limiter.Limiter{All: maxFinishing, One: maxFinishingOne, What: "sign-ins"}}
+func Register(api huma.API, h Deps) {
+	a := &accounts{Deps: h, finishing: limiter.Limiter{All: maxFinishing, One: maxFinishingOne, What: "sign-ins"}}
 	op := func(id, method, path, summary string) huma.Operation {
 		return h.Operation(huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"people"}})
 	}
@@ -222,12 +222,12 @@ func life(text string) (time.Duration, error) {
 
 // rights returns the table of rights of the present configuration, and its virtual clusters.
 func (a *accounts) rights(ctx context.Context) (table *access.Rights, vcs []cell.VCSpec, err error) {
-	if err = a.Warden.Read(ctx, func(st *core.State) {
+	if err = a.Authorizer.Read(ctx, func(st *core.State) {
 		if c := st.Config(); c != nil {
 			vcs = c.Cluster.VCs
 		}
 	}); err == nil {
-		table, err = a.Warden.Table(ctx)
+		table, err = a.Authorizer.Table(ctx)
 	}
 	return table, vcs, err
 }

@@ -14,7 +14,7 @@ import (
 // TestPasswordsWaitTheirTurn: where a password is not looked at the answer says when to try again.
 // Only where there were wrong ones it speaks of wrong ones.
 func TestPasswordsWaitTheirTurn(t *testing.T) {
-	a := &accounts{House: House{Fail: func(err error) error { return err }}}
+	a := &accounts{Deps: Deps{Fail: func(err error) error { return err }}}
 	for _, c := range []struct {
 		err     error
 		text    string

@@ -160,7 +160,7 @@ func (in *beginInput) moved(address string) string {
 }
 
 func (a *accounts) begin(ctx context.Context, in *beginInput) (*page, error) {
-	u := oidc.Under{Return: in.Return, Port: in.Port, Challenge: in.Challenge}
+	u := oidc.AfterSignIn{Return: in.Return, Port: in.Port, Challenge: in.Challenge}
 	switch {
 	case a.Provider == nil:
 		return nil, rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, "this server has no identity provider: sign in with a password")
@@ -249,7 +249,7 @@ func (a *accounts) finish(ctx context.Context, in *answerInput) (*page, error) {
 		}
 		return a.failed(err, http.StatusForbidden, under.Return)
 	}
-	u, err := a.Directory.Welcome(ctx, people.Claimed{Issuer: who.Issuer, Subject: who.Subject, Name: who.Name, Display: who.Display, Email: who.Email,
+	u, err := a.Directory.ProvidedUser(ctx, people.Claimed{Issuer: who.Issuer, Subject: who.Subject, Name: who.Name, Display: who.Display, Email: who.Email,
 		Groups: who.Groups, Prefix: a.Provider.GroupPrefix, From: in.from})
 	var refused *people.Problem
 	switch {

@@ -227,7 +227,7 @@ func (a *accounts) whose(ctx context.Context, named string, verb access.Verb) (s
 	case named == "" || named == p.User && p.Known:
 		return p.User, nil
 	}
-	if err := a.Warden.May(ctx, verb, access.Object{}, nil); err != nil {
+	if err := a.Authorizer.May(ctx, verb, access.Object{}, nil); err != nil {
 		return "", a.Fail(err)
 	}
 	if named == "*" {

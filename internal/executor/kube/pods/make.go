@@ -498,9 +498,9 @@ func (m *Maker) environment(t Task, role *model.Role) []corev1.EnvVar {
 	job := t.Start.Job
 	set("HOME", workDir)
 	tasks := make([]int32, len(t.Start.Tasks))
-	meets := make([]jobspec.Meeting, len(t.Start.Tasks))
+	meets := make([]jobspec.TaskAddress, len(t.Start.Tasks))
 	for i, one := range t.Start.Tasks {
-		tasks[i], meets[i] = one.Task, jobspec.Meeting{Host: m.host(t, one.Task), Port: firstPort - 1}
+		tasks[i], meets[i] = one.Task, jobspec.TaskAddress{Host: m.host(t, one.Task), Port: firstPort - 1}
 	}
 	for _, v := range jobspec.FrameworkEnv(job, t.Task.Task, tasks, meets) {
 		set(v.Name, v.Value)

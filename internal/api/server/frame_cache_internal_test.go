@@ -11,7 +11,7 @@ import (
 // TestFrames: an event is encoded once, however many ask for it; old and large ones are told too,
 // and drive out nothing.
 func TestFrames(t *testing.T) {
-	var f encodedEvents
+	var f frameCache
 	calls := 0
 	get := func(seq uint64, data string) string {
 		t.Helper()
@@ -46,7 +46,7 @@ func TestFrames(t *testing.T) {
 
 // TestFramesTogether: readers at different places get each event as it is.
 func TestFramesTogether(t *testing.T) {
-	var f encodedEvents
+	var f frameCache
 	var all sync.WaitGroup
 	for from := range uint64(4) {
 		all.Go(func() {
@@ -63,7 +63,7 @@ func TestFramesTogether(t *testing.T) {
 }
 
 func BenchmarkAppend(b *testing.B) {
-	var f encodedEvents
+	var f frameCache
 	data := []byte(strings.Repeat("z", 400))
 	var buf []byte
 	for b.Loop() {

@@ -20,7 +20,7 @@ func TestWrite(t *testing.T) {
 	}
 	var out bytes.Buffer
 	refused := errors.New("replaced")
-	err := writeBundle(&out, time.Unix(1_790_000_000, 0), slices.Values([]bundledLog{
+	err := writeLogArchive(&out, time.Unix(1_790_000_000, 0), slices.Values([]archivedLog{
 		{Name: "main-0.stdout.log", Copy: prints(long)},
 		{Name: "main-0.stderr.log", Copy: func(io.Writer) error { return nil }},
 		{Name: "main-1.stdout.log", Copy: func(io.Writer) error { return fs.ErrNotExist }},
@@ -58,20 +58,20 @@ func TestWrite(t *testing.T) {
 // gone.
 func TestBroken(t *testing.T) {
 	ours := errors.New("disk error")
-	log := bundledLog{Name: "a", Copy: func(io.Writer) error { return ours }, Why: func(error) error { return nil }}
-	if err := writeBundle(io.Discard, time.Now(), slices.Values([]bundledLog{log})); !errors.Is(err, ours) {
+	log := archivedLog{Name: "a", Copy: func(io.Writer) error { return ours }, Why: func(error) error { return nil }}
+	if err := writeLogArchive(io.Discard, time.Now(), slices.Values([]archivedLog{log})); !errors.Is(err, ours) {
 		t.Errorf("it ends with %v; want %v", err, ours)
 	}
 	r, w := io.Pipe()
 	_ = r.Close()
-	endless := bundledLog{Name: "a", Copy: func(w io.Writer) error {
+	endless := archivedLog{Name: "a", Copy: func(w io.Writer) error {
 		for i := byte(0); ; i++ {
 			if _, err := w.Write(bytes.Repeat([]byte{i, i * 7, i ^ 55}, 10_000)); err != nil {
 				return err
 			}
 		}
 	}}
-	if err := writeBundle(w, time.Now(), slices.Values([]bundledLog{endless})); !errors.Is(err, io.ErrClosedPipe) {
+	if err := writeLogArchive(w, time.Now(), slices.Values([]archivedLog{endless})); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("it ends with %v; want that of a closed pipe", err)
 	}
 }

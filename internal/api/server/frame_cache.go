@@ -11,9 +11,9 @@ const (
 	largestFrame = 4 << 10 // bytes of a frame that is kept; larger ones are encoded for each stream, one at a time
 )
 
-// encodedEvents keeps the latest frames by the numbers of their events, so that many streams
+// frameCache keeps the latest frames by the numbers of their events, so that many streams
 // encode an event once. The zero value is ready.
-type encodedEvents struct {
+type frameCache struct {
 	mu   sync.RWMutex
 	ring [keptFrames]frame
 }
@@ -26,7 +26,7 @@ type frame struct {
 // Append appends the frame of event seq to b. encode returns the event's data in one line of
 // JSON. It is called when the frame is not kept, and its error is returned. The event of a
 // number never changes.
-func (f *encodedEvents) Append(b []byte, seq uint64, event string, encode func() ([]byte, error)) ([]byte, error) {
+func (f *frameCache) Append(b []byte, seq uint64, event string, encode func() ([]byte, error)) ([]byte, error) {
 	place := &f.ring[seq%keptFrames]
 	f.mu.RLock()
 	kept := *place

@@ -7,9 +7,9 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// doWish runs a command on a job: hold NAME, release NAME, requeue NAME [hold], each with
+// doJobCommand runs a command on a job: hold NAME, release NAME, requeue NAME [hold], each with
 // [reason="..."], and update NAME [prio=..] [limit=..].
-func doWish(s *Session, c command) (string, error) {
+func doJobCommand(s *Session, c command) (string, error) {
 	id, _, err := s.job(c.args.word(0))
 	if err != nil {
 		return "", err

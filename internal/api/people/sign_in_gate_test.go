@@ -23,7 +23,7 @@ func besieged(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Directory.now = func() model.Time { return model.Time(time.Now().UnixMicro()) }
-		w.Cheaper(cheap)
+		w.SetHashCost(cheap)
 		w.make()
 		test(w)
 	})

@@ -18,7 +18,7 @@ func givenLabels() []string { return []string{"ssh", "http"} }
 // GivenPorts are the labels of the ports that each task of a role has although the role does
 // not ask for them, one port of each.
 func GivenPorts(job *model.Job, r *model.Role) []string {
-	if !tellsOlder(job) {
+	if !hasLegacyEnv(job) {
 		return nil
 	}
 	return slices.DeleteFunc(givenLabels(), func(label string) bool {
@@ -35,15 +35,15 @@ func portLabels(job *model.Job, r *model.Role) []string {
 	return append(labels, GivenPorts(job, r)...)
 }
 
-// tellsOlder reports whether a job's tasks get the older names too. They need several times
+// hasLegacyEnv reports whether a job's tasks get the older names too. They need several times
 // as much room as today's names. Each task has all of them, and with pods they are kept in
 // the database of Kubernetes. So a job of many tasks gets only today's names.
-func tellsOlder(job *model.Job) bool {
-	return environmentSize(job.Roles)+olderSize(job.Roles) <= maxOlder
+func hasLegacyEnv(job *model.Job) bool {
+	return environmentSize(job.Roles)+legacySize(job.Roles) <= maxLegacyEnv
 }
 
-// olderSize bounds the bytes of the older names in one task's variables.
-func olderSize(roles []model.Role) int64 {
+// legacySize bounds the bytes of the older names in one task's variables.
+func legacySize(roles []model.Role) int64 {
 	total := int64(0)
 	for i := range roles {
 		r := &roles[i]
@@ -91,9 +91,9 @@ func environmentSize(roles []model.Role) int64 {
 	return total + own
 }
 
-// olderEnv returns the variables that OpenPAI keeps for jobs written for earlier versions,
+// legacyEnv returns the variables that OpenPAI keeps for jobs written for earlier versions,
 // those of its REST server and of its runtime.
-func olderEnv(v EnvInput) []model.EnvVar {
+func legacyEnv(v EnvInput) []model.EnvVar {
 	tasks := int32(0)
 	for i := range v.Job.Roles {
 		tasks += v.Job.Roles[i].Tasks
@@ -120,8 +120,8 @@ func olderEnv(v EnvInput) []model.EnvVar {
 		{Name: "PAI_CURRENT_TASK_ROLE_MIN_SUCCEEDED_TASK_COUNT", Value: decimal(r.MinSucceeded)},
 	}
 	env = append(env, ownEnv(v)...)
-	if tellsOlder(v.Job) {
-		env = append(env, othersEnv(v)...)
+	if hasLegacyEnv(v.Job) {
+		env = append(env, allTasksEnv(v)...)
 	}
 	return env
 }
@@ -160,9 +160,9 @@ func firstPort(v EnvInput, task int32, label string) string {
 	return ""
 }
 
-// othersEnv tells where all tasks are: a list of each role's addresses, each task's ports
+// allTasksEnv tells where all tasks are: a list of each role's addresses, each task's ports
 // task by task, and which tasks exist.
-func othersEnv(v EnvInput) (env []model.EnvVar) {
+func allTasksEnv(v EnvInput) (env []model.EnvVar) {
 	task := int32(0)
 	var instances []string
 	for i := range v.Job.Roles {

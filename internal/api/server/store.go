@@ -13,7 +13,7 @@ import (
 type Store interface {
 	History
 	Answers
-	Witness
+	Durability
 	Secrets
 	ClusterFiles
 }
@@ -46,8 +46,8 @@ type Answers interface {
 	KeysFull(subject model.Subject, submission bool, now model.Time) error
 }
 
-// Witness says whether what is acknowledged is safe.
-type Witness interface {
+// Durability says whether what is acknowledged is safe.
+type Durability interface {
 	// Room says what is full; nil is that new submissions have room.
 	Room() error
 	// Sealed says why what is durable is in the database alone and not sealed; nil is that it

@@ -54,9 +54,9 @@ func (s *Spec) speeds(p *plan, wrong *mistakes) {
 	}
 }
 
-// offline gives policies the model's throughputs by types and numbers of GPUs, unless the
+// addThroughputs gives policies the model's throughputs by types and numbers of GPUs, unless the
 // cluster file has some.
-func (p *plan) offline(c *model.Config) {
+func (p *plan) addThroughputs(c *model.Config) {
 	if p.model == nil || len(c.Throughputs) > 0 {
 		return
 	}
@@ -109,12 +109,12 @@ func mix(seed, i uint64) uint64 {
 // faults are failures of nodes and of leaves. Each node and leaf fails by itself, at
 // exponentially distributed intervals, and is repaired after a fixed time.
 type faults struct {
-	node, leaf *failing // nil is never
+	node, leaf *failureTimes // nil is never
 	seed       uint64
 }
 
-// failing is the mean time between failures of one thing, and how long its repair takes.
-type failing struct{ mtbf, repair model.Duration }
+// failureTimes is the mean time between failures of one thing, and how long its repair takes.
+type failureTimes struct{ mtbf, repair model.Duration }
 
 // parseFaults reads MTBF,REPAIR of nodes and leaf:MTBF,REPAIR of leaves; both are
 // joined by a slash.
@@ -136,7 +136,7 @@ func parseFaults(text string, seed uint64) (*faults, error) {
 		if !ok || err1 != nil || err2 != nil || a < model.Second || b < model.Second || *to != nil {
 			return nil, fmt.Errorf("want MTBF,REPAIR of nodes in seconds, each at least 1, or leaf:MTBF,REPAIR of devices, or both joined by a slash, found %q", text)
 		}
-		*to = &failing{a, b}
+		*to = &failureTimes{a, b}
 	}
 	return f, nil
 }
@@ -144,13 +144,13 @@ func parseFaults(text string, seed uint64) (*faults, error) {
 // leafSeeds keeps the seeds of leaves apart from those of nodes.
 const leafSeeds = 1 << 32
 
-// plan lets the nodes and leaves of a world fail as long as busy reports true. A node that
+// schedule lets the nodes and leaves of a world fail as long as busy reports true. A node that
 // fails takes its tasks with it when it is rebooted. What runs on a bad leaf goes on, and
 // nothing starts there until it is repaired.
-func (f *faults) plan(w *sim.World, c *model.Config, busy func() bool) {
+func (f *faults) schedule(w *sim.World, c *model.Config, busy func() bool) {
 	if f.node != nil {
 		for i, name := range nodesOf(c.Cluster.Cells, c) {
-			f.node.plan(w, rand.New(rand.NewPCG(f.seed, uint64(i))), busy,
+			f.node.schedule(w, rand.New(rand.NewPCG(f.seed, uint64(i))), busy,
 				func() { w.Down(name, "it failed") }, func() { w.Reboot(name) })
 		}
 	}
@@ -165,12 +165,12 @@ func (f *faults) plan(w *sim.World, c *model.Config, busy func() bool) {
 			Device: forest.Device(leaf), Part: forest.Part(leaf), Reason: "it failed"}
 		good := h
 		good.Good, good.Reason = true, ""
-		f.leaf.plan(w, rand.New(rand.NewPCG(f.seed, leafSeeds+uint64(l))), busy, func() { w.Leaf(h) }, func() { w.Leaf(good) })
+		f.leaf.schedule(w, rand.New(rand.NewPCG(f.seed, leafSeeds+uint64(l))), busy, func() { w.Leaf(h) }, func() { w.Leaf(good) })
 	}
 }
 
-// plan lets one thing fail and be repaired again and again.
-func (f *failing) plan(w *sim.World, rng *rand.Rand, busy func() bool, down, up func()) {
+// schedule lets one thing fail and be repaired again and again.
+func (f *failureTimes) schedule(w *sim.World, rng *rand.Rand, busy func() bool, down, up func()) {
 	var fail func()
 	fail = func() {
 		if !busy() {
@@ -185,7 +185,7 @@ func (f *failing) plan(w *sim.World, rng *rand.Rand, busy func() bool, down, up 
 	w.At(f.next(rng), fail)
 }
 
-func (f *failing) next(rng *rand.Rand) model.Duration {
+func (f *failureTimes) next(rng *rand.Rand) model.Duration {
 	return max(model.Duration(math.Round(-math.Log(1-rng.Float64())*float64(f.mtbf))), 1)
 }
 
@@ -235,9 +235,9 @@ func (f *failures) retriesOf() int32 {
 // failureSeeds keeps what is drawn for failures apart from other draws of a job.
 const failureSeeds = 0x5bd1e995
 
-// of is after how long a job fails; 0 is never. It is drawn from the job's name, so a job
+// failsAfter is after how long a job fails; 0 is never. It is drawn from the job's name, so a job
 // fails alike in every part of the trace.
-func (f *failures) of(id string) model.Duration {
+func (f *failures) failsAfter(id string) model.Duration {
 	if f == nil {
 		return 0
 	}

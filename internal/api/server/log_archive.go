@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// bundledLog is one log of an archive.
-type bundledLog struct {
+// archivedLog is one log of an archive.
+type archivedLog struct {
 	Name string // file name
 	// Copy writes the log. fs.ErrNotExist says that there is none.
 	Copy func(io.Writer) error
@@ -19,24 +19,24 @@ type bundledLog struct {
 	Why func(error) error
 }
 
-// writeBundle writes an archive of logs.
-func writeBundle(w io.Writer, at time.Time, logs func(yield func(bundledLog) bool)) error {
+// writeLogArchive writes an archive of logs.
+func writeLogArchive(w io.Writer, at time.Time, logs func(yield func(archivedLog) bool)) error {
 	z := zip.NewWriter(w)
-	packer := &bundlePacker{}
+	packer := &archivePacker{}
 	z.RegisterCompressor(zip.Deflate, packer.of)
 	var failed error
 	for l := range logs {
-		if failed = bundleOne(z, at, &l); failed != nil {
+		if failed = archiveLog(z, at, &l); failed != nil {
 			return failed
 		}
 	}
 	return z.Close()
 }
 
-// bundleOne writes the file of a log. The file begins with the first byte, so a missing log
+// archiveLog writes the file of a log. The file begins with the first byte, so a missing log
 // has no file.
-func bundleOne(z *zip.Writer, at time.Time, l *bundledLog) error {
-	f := &bundledFile{z: z, at: at, name: l.Name}
+func archiveLog(z *zip.Writer, at time.Time, l *archivedLog) error {
+	f := &archiveFile{z: z, at: at, name: l.Name}
 	err := l.Copy(f)
 	switch {
 	case f.err != nil:
@@ -48,15 +48,15 @@ func bundleOne(z *zip.Writer, at time.Time, l *bundledLog) error {
 		if why == nil {
 			return err
 		}
-		f = &bundledFile{z: z, at: at, name: l.Name + ".cannot-be-read.txt"}
+		f = &archiveFile{z: z, at: at, name: l.Name + ".cannot-be-read.txt"}
 		_, err = io.WriteString(f, why.Error()+"\n")
 		return err
 	}
 	return f.begin()
 }
 
-// bundledFile is a file of an archive.
-type bundledFile struct {
+// archiveFile is a file of an archive.
+type archiveFile struct {
 	z    *zip.Writer
 	at   time.Time
 	name string
@@ -64,7 +64,7 @@ type bundledFile struct {
 	err  error
 }
 
-func (f *bundledFile) begin() error {
+func (f *archiveFile) begin() error {
 	if f.w == nil && f.err == nil {
 		f.w, f.err = f.z.CreateHeader(&zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: f.at})
 	}
@@ -72,7 +72,7 @@ func (f *bundledFile) begin() error {
 }
 
 // Write implements io.Writer.
-func (f *bundledFile) Write(p []byte) (n int, err error) {
+func (f *archiveFile) Write(p []byte) (n int, err error) {
 	if err := f.begin(); err != nil {
 		return 0, err
 	}
@@ -80,10 +80,10 @@ func (f *bundledFile) Write(p []byte) (n int, err error) {
 	return n, f.err
 }
 
-// bundlePacker compresses one file after the other with the same memory.
-type bundlePacker struct{ w *flate.Writer }
+// archivePacker compresses one file after the other with the same memory.
+type archivePacker struct{ w *flate.Writer }
 
-func (p *bundlePacker) of(w io.Writer) (io.WriteCloser, error) {
+func (p *archivePacker) of(w io.Writer) (io.WriteCloser, error) {
 	if p.w == nil {
 		var err error
 		p.w, err = flate.NewWriter(w, flate.BestSpeed)

@@ -58,14 +58,14 @@ func TestShapesAndSamples(t *testing.T) {
 	if list, err := ReadSamples(sample("samples.csv")); err != nil || fmt.Sprint(list) != "[121 200 300]" {
 		t.Error(list, err)
 	}
-	if s, err := ReadShapes(sample("cluster.csv")); err != nil || len(s) != 1 || s[0] != (Shape{Nodes: 32, GPUs: 4, Switches: 2, CPUs: 64, MemoryGB: 256}) {
+	if s, err := ReadNodeGroups(sample("cluster.csv")); err != nil || len(s) != 1 || s[0] != (NodeGroup{Nodes: 32, GPUs: 4, Switches: 2, CPUs: 64, MemoryGB: 256}) {
 		t.Error(s, err)
 	}
-	if s, err := ParseShapes("32x8:V100,8x4"); err != nil || len(s) != 2 || s[0] != (Shape{Nodes: 32, GPUs: 8, Type: "V100"}) || TotalGPUs(s) != 288 {
+	if s, err := ParseNodeGroups("32x8:V100,8x4"); err != nil || len(s) != 2 || s[0] != (NodeGroup{Nodes: 32, GPUs: 8, Type: "V100"}) || TotalGPUs(s) != 288 {
 		t.Error(s, err)
 	}
 	for _, text := range []string{"", "8", "x8", "8x", "0x8", "8x-1", "8x8:", "8x8,", "1048576x2", "99999999999x1", "1048576x1,1x1"} {
-		if s, err := ParseShapes(text); err == nil {
+		if s, err := ParseNodeGroups(text); err == nil {
 			t.Errorf("%q is %v", text, s)
 		}
 	}
@@ -83,7 +83,7 @@ func TestTableErrors(t *testing.T) {
 	rates := func(text string) error { _, err := throughputs(value(text)); return err }
 	spread := func(text string) error { _, err := spreads(value(text)); return err }
 	list := func(text string) error { _, err := readSamples("f", strings.NewReader(text)); return err }
-	shape := func(text string) error { _, err := readShapes("f", strings.NewReader(text)); return err }
+	shape := func(text string) error { _, err := readNodeGroups("f", strings.NewReader(text)); return err }
 	cases := []struct {
 		err  error
 		want string
@@ -109,7 +109,7 @@ func TestTableErrors(t *testing.T) {
 			t.Errorf("%d: %v, want %s", i, c.err, c.want)
 		}
 	}
-	for _, err := range []error{second(ReadThroughputs("no")), second(ReadSpreads("no")), second(ReadSamples("no")), second(ReadShapes("no"))} {
+	for _, err := range []error{second(ReadThroughputs("no")), second(ReadSpreads("no")), second(ReadSamples("no")), second(ReadNodeGroups("no"))} {
 		if err == nil || !strings.Contains(err.Error(), "cannot read the") {
 			t.Error(err)
 		}

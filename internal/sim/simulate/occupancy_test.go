@@ -11,14 +11,14 @@ import (
 )
 
 // street is a crowd on four machines of four GPUs, and what it was told of.
-func street(t *testing.T, m *perf.Model, costs perf.Costs) (*crowd, *[]string) {
+func street(t *testing.T, m *perf.Model, costs perf.Costs) (*occupancy, *[]string) {
 	t.Helper()
-	cfg, err := (&Layout{}).Cluster([]trace.Shape{{Nodes: 4, GPUs: 4}}, []Share{{Name: "a", Own: []int32{4}}}, model.VCConfig{})
+	cfg, err := (&Layout{}).Cluster([]trace.NodeGroup{{Nodes: 4, GPUs: 4}}, []Share{{Name: "a", Own: []int32{4}}}, model.VCConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var told []string
-	c := newCrowd(&plan{model: m, costs: costs}, func(id model.AttemptID, s perf.Speed) { told = append(told, fmt.Sprintf("%v %d", id, s)) })
+	c := newOccupancy(&plan{model: m, costs: costs}, func(id model.AttemptID, s perf.Speed) { told = append(told, fmt.Sprintf("%v %d", id, s)) })
 	c.configure(&cfg.Cluster)
 	return c, &told
 }
@@ -113,7 +113,7 @@ func TestCrowdElsewhereIsLeftAlone(t *testing.T) {
 	}
 	c.leave(attempt(9))
 	expect(t, "it is gone", told, "1.0.1 1000000", "2.0.1 1000000")
-	if len(c.live) != 4 || len(c.rooms["m1-n00001"].lodgers) != 1 {
+	if len(c.live) != 4 || len(c.machines["m1-n00001"].tenants) != 1 {
 		t.Errorf("something is left of it: %v", c.live)
 	}
 }
@@ -128,11 +128,11 @@ func TestLocality(t *testing.T) {
 		{0, 0, 0, perf.OneGPU}, {0, 0, 1, perf.SameSwitch}, {0, 1, 2, perf.SameSocket}, {0, 0, 7, perf.SameNode}, {0, 0, 8, perf.SameRack}, {0, 3, 31, perf.SameRack},
 		{2, 0, 15, perf.SameRack}, {2, 0, 16, perf.CrossRack}, {2, 18, 19, perf.SameSwitch},
 	} {
-		cfg, err := (&Layout{Racks: test.racks}).Cluster([]trace.Shape{{Nodes: 4, GPUs: 8}}, []Share{{Name: "a", Own: []int32{4}}}, model.VCConfig{})
+		cfg, err := (&Layout{Racks: test.racks}).Cluster([]trace.NodeGroup{{Nodes: 4, GPUs: 8}}, []Share{{Name: "a", Own: []int32{4}}}, model.VCConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newCrowd(&plan{model: &perf.Model{}}, nil)
+		c := newOccupancy(&plan{model: &perf.Model{}}, nil)
 		c.configure(&cfg.Cluster)
 		if got := c.locality(test.a, test.b); got != test.want {
 			t.Errorf("%d racks, GPUs %d to %d: %d, want %d", test.racks, test.a, test.b, got, test.want)

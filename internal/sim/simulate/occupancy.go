@@ -8,35 +8,35 @@ import (
 	"github.com/combsched/comb/internal/core/perf"
 )
 
-// crowd knows which gangs run on which machines, and so how fast each gang works. When a gang
+// occupancy knows which gangs run on which machines, and so how fast each gang works. When a gang
 // comes or goes only the gangs on its machines are looked at again.
-type crowd struct {
-	model  *perf.Model
-	costs  perf.Costs
-	forest *cell.Forest
-	rooms  map[cell.NodeName]*room
-	live   map[model.AttemptID]*lodger
-	family map[model.JobID][]*lodger // gangs of elastic jobs: their speeds depend on each other
-	last   map[gangKey][]*room       // the last machines of gangs without an attempt
-	gangs  map[model.JobID]int32     // a gang number above all of that job in last
-	round  uint64                    // counts the calls of around
+type occupancy struct {
+	model        *perf.Model
+	costs        perf.Costs
+	forest       *cell.Forest
+	machines     map[cell.NodeName]*machine
+	live         map[model.AttemptID]*tenant
+	elasticGangs map[model.JobID][]*tenant // gangs of elastic jobs: their speeds depend on each other
+	lastMachines map[gangKey][]*machine    // the last machines of gangs without an attempt
+	gangs        map[model.JobID]int32     // a gang number above all of that job in last
+	round        uint64                    // counts the calls of around
 	// changed is called for each attempt that gets another speed, but not for one that
 	// enters.
 	changed func(model.AttemptID, perf.Speed)
 }
 
-// room is a machine with the gangs on it.
-type room struct {
-	lodgers []*lodger
+// machine is a machine with the gangs on it.
+type machine struct {
+	tenants []*tenant
 	spread  int32 // how many of lodgers are on several machines
 }
 
-// lodger is a gang that holds its GPUs.
-type lodger struct {
+// tenant is a gang that holds its GPUs.
+type tenant struct {
 	id       model.AttemptID
-	rooms    []*room
+	machines []*machine
 	gpus     int32
-	family   bool   // its job is elastic: it has members above a minimum
+	elastic  bool   // its job is elastic: it has members above a minimum
 	moved    bool   // it is on a machine on which its last attempt was not
 	round    uint64 // in which its speed was last computed
 	standing perf.Standing
@@ -52,8 +52,8 @@ type gangKey struct {
 	gang int32
 }
 
-// see follows the core's events: attempts that end, turns, new cells.
-func (c *crowd) see(records []model.Record) {
+// follow follows the core's events: attempts that end, turns, new cells.
+func (c *occupancy) follow(records []model.Record) {
 	if c.model == nil {
 		return
 	}
@@ -73,7 +73,7 @@ func (c *crowd) see(records []model.Record) {
 
 // configure takes the cells of a configuration, which must be valid. Gangs that run keep the
 // locality that they had.
-func (c *crowd) configure(spec *cell.Spec) {
+func (c *occupancy) configure(spec *cell.Spec) {
 	if c.model == nil {
 		return
 	}
@@ -84,16 +84,16 @@ func (c *crowd) configure(spec *cell.Spec) {
 
 // forget drops the last machines of an ended job's gangs. Where migrations cost nothing none
 // are kept.
-func (c *crowd) forget(id model.JobID) {
+func (c *occupancy) forget(id model.JobID) {
 	for g := range c.gangs[id] {
-		delete(c.last, gangKey{id, g})
+		delete(c.lastMachines, gangKey{id, g})
 	}
 	delete(c.gangs, id)
 }
 
 // startUp is what the start of an attempt costs, which must have entered; gpus is the size of
 // its job.
-func (c *crowd) startUp(id model.AttemptID, gpus int32) model.Duration {
+func (c *occupancy) startUp(id model.AttemptID, gpus int32) model.Duration {
 	if id.N <= 1 {
 		return 0
 	}
@@ -105,31 +105,31 @@ func (c *crowd) startUp(id model.AttemptID, gpus int32) model.Duration {
 }
 
 // enter adds a gang and returns its speed. A gang that is there already stays as it is.
-func (c *crowd) enter(id model.AttemptID, j *model.Job, tasks []cell.Task) perf.Speed {
+func (c *occupancy) enter(id model.AttemptID, j *model.Job, tasks []cell.Task) perf.Speed {
 	if c.model == nil {
 		return perf.FullSpeed
 	}
 	if l := c.live[id]; l != nil {
 		return l.speed
 	}
-	l := &lodger{id: id, speed: perf.FullSpeed, standing: perf.Standing{Model: j.Hints.Model}}
-	c.settle(l, tasks)
+	l := &tenant{id: id, speed: perf.FullSpeed, standing: perf.Standing{Model: j.Hints.Model}}
+	c.occupy(l, tasks)
 	l.standing.Wants = l.gpus
-	if l.family = slices.ContainsFunc(j.Gangs, func(g model.Gang) bool { return g.Extra }); l.family {
-		c.family[id.Job] = append(c.family[id.Job], l)
+	if l.elastic = slices.ContainsFunc(j.Gangs, func(g model.Gang) bool { return g.Extra }); l.elastic {
+		c.elasticGangs[id.Job] = append(c.elasticGangs[id.Job], l)
 		l.standing.Wants = leavesOf(j)
 	}
-	was, ok := c.last[gangKey{id.Job, id.Gang}]
+	was, ok := c.lastMachines[gangKey{id.Job, id.Gang}]
 	if o := c.live[model.AttemptID{Job: id.Job, Gang: id.Gang, N: id.N - 1}]; o != nil {
-		was, ok = o.rooms, true // the last attempt leaves at this instant
+		was, ok = o.machines, true // the last attempt leaves at this instant
 	}
 	if ok {
-		l.moved = slices.ContainsFunc(l.rooms, func(r *room) bool { return !slices.Contains(was, r) })
-		delete(c.last, gangKey{id.Job, id.Gang})
+		l.moved = slices.ContainsFunc(l.machines, func(r *machine) bool { return !slices.Contains(was, r) })
+		delete(c.lastMachines, gangKey{id.Job, id.Gang})
 	}
 	c.live[id] = l
-	c.look(l)
-	c.around(l)
+	c.updateSpeed(l)
+	c.updateAffected(l)
 	return l.speed
 }
 
@@ -148,15 +148,15 @@ func leavesOf(j *model.Job) int32 {
 	return n
 }
 
-// settle puts a gang on its machines and sets its locality.
-func (c *crowd) settle(l *lodger, tasks []cell.Task) {
+// occupy puts a gang on its machines and sets its locality.
+func (c *occupancy) occupy(l *tenant, tasks []cell.Task) {
 	least, most := cell.LeafID(cell.None), cell.LeafID(cell.None)
 	for i := range tasks {
 		t := &tasks[i]
 		l.gpus += int32(len(t.Leaves))
 		l.standing.Type = string(t.SKU)
-		if r := c.room(t.Node); !slices.Contains(l.rooms, r) {
-			l.rooms = append(l.rooms, r)
+		if r := c.machine(t.Node); !slices.Contains(l.machines, r) {
+			l.machines = append(l.machines, r)
 		}
 		for _, leaf := range t.Leaves {
 			if least == cell.None || leaf < least {
@@ -165,18 +165,18 @@ func (c *crowd) settle(l *lodger, tasks []cell.Task) {
 			most = max(most, leaf)
 		}
 	}
-	l.standing.Nodes = int32(len(l.rooms))
+	l.standing.Nodes = int32(len(l.machines))
 	l.standing.Locality = c.locality(least, most)
-	for _, r := range l.rooms {
-		r.lodgers = append(r.lodgers, l)
-		if len(l.rooms) > 1 {
+	for _, r := range l.machines {
+		r.tenants = append(r.tenants, l)
+		if len(l.machines) > 1 {
 			r.spread++
 		}
 	}
 }
 
 // locality is that of the lowest cell that contains leaves a and b, and so all between them.
-func (c *crowd) locality(a, b cell.LeafID) perf.Locality {
+func (c *occupancy) locality(a, b cell.LeafID) perf.Locality {
 	if a == b || c.forest == nil || int(b) >= len(c.forest.Leaves) {
 		return perf.OneGPU
 	}
@@ -204,33 +204,33 @@ func (c *crowd) locality(a, b cell.LeafID) perf.Locality {
 }
 
 // leave removes a gang.
-func (c *crowd) leave(id model.AttemptID) {
+func (c *occupancy) leave(id model.AttemptID) {
 	l := c.live[id]
 	if l == nil {
 		return
 	}
 	delete(c.live, id)
 	if c.costs.Migrate != (perf.Cost{}) {
-		c.last[gangKey{id.Job, id.Gang}] = l.rooms
+		c.lastMachines[gangKey{id.Job, id.Gang}] = l.machines
 		c.gangs[id.Job] = max(c.gangs[id.Job], id.Gang+1)
 	}
-	isIt := func(o *lodger) bool { return o == l }
-	for _, r := range l.rooms {
-		r.lodgers = slices.DeleteFunc(r.lodgers, isIt)
-		if len(l.rooms) > 1 {
+	isIt := func(o *tenant) bool { return o == l }
+	for _, r := range l.machines {
+		r.tenants = slices.DeleteFunc(r.tenants, isIt)
+		if len(l.machines) > 1 {
 			r.spread--
 		}
 	}
-	if l.family {
-		if c.family[id.Job] = slices.DeleteFunc(c.family[id.Job], isIt); len(c.family[id.Job]) == 0 {
-			delete(c.family, id.Job)
+	if l.elastic {
+		if c.elasticGangs[id.Job] = slices.DeleteFunc(c.elasticGangs[id.Job], isIt); len(c.elasticGangs[id.Job]) == 0 {
+			delete(c.elasticGangs, id.Job)
 		}
 	}
-	c.around(l)
+	c.updateAffected(l)
 }
 
 // rotate sets the turns of attempts that share GPUs from now on.
-func (c *crowd) rotate(r *model.Rotation) {
+func (c *occupancy) rotate(r *model.Rotation) {
 	if c.model == nil {
 		return
 	}
@@ -252,47 +252,47 @@ func (c *crowd) rotate(r *model.Rotation) {
 			if len(r.Turns) > 1 {
 				l.standing.TurnsEvery = int64(r.Quantum)
 			}
-			if c.look(l) {
+			if c.updateSpeed(l) {
 				c.changed(l.id, l.speed)
 			}
 		}
 	}
 }
 
-// around computes the speeds of the gangs that are affected as l comes or goes, once each:
+// updateAffected computes the speeds of the gangs that are affected as l comes or goes, once each:
 // those on its machines, and the other gangs of its job if that is elastic.
-func (c *crowd) around(l *lodger) {
+func (c *occupancy) updateAffected(l *tenant) {
 	c.round++
 	l.round = c.round
-	once := func(list []*lodger) {
+	once := func(list []*tenant) {
 		for _, o := range list {
 			if o.round != c.round {
 				o.round = c.round
-				if c.look(o) {
+				if c.updateSpeed(o) {
 					c.changed(o.id, o.speed)
 				}
 			}
 		}
 	}
-	for _, r := range l.rooms {
-		once(r.lodgers)
+	for _, r := range l.machines {
+		once(r.tenants)
 	}
-	once(c.family[l.id.Job])
+	once(c.elasticGangs[l.id.Job])
 }
 
-// look computes the present speed of a gang, and reports whether it changed.
-func (c *crowd) look(l *lodger) bool {
+// updateSpeed computes the present speed of a gang, and reports whether it changed.
+func (c *occupancy) updateSpeed(l *tenant) bool {
 	s := &l.standing
 	s.Has, s.HostMates, s.NICMates = l.gpus, 0, 0
-	if l.family {
+	if l.elastic {
 		s.Has = 0
-		for _, o := range c.family[l.id.Job] {
+		for _, o := range c.elasticGangs[l.id.Job] {
 			s.Has += o.gpus
 		}
 	}
-	for _, r := range l.rooms {
-		s.HostMates = max(s.HostMates, int32(len(r.lodgers)-1-len(l.sharing)))
-		if len(l.rooms) > 1 {
+	for _, r := range l.machines {
+		s.HostMates = max(s.HostMates, int32(len(r.tenants)-1-len(l.sharing)))
+		if len(l.machines) > 1 {
 			s.NICMates = max(s.NICMates, r.spread-1-int32(len(l.sharing)))
 		}
 	}
@@ -302,11 +302,11 @@ func (c *crowd) look(l *lodger) bool {
 	return l.speed != was
 }
 
-func (c *crowd) room(n cell.NodeName) *room {
-	r := c.rooms[n]
+func (c *occupancy) machine(n cell.NodeName) *machine {
+	r := c.machines[n]
 	if r == nil {
-		r = &room{}
-		c.rooms[n] = r
+		r = &machine{}
+		c.machines[n] = r
 	}
 	return r
 }

@@ -25,7 +25,7 @@ func TestPlansWithEnds(t *testing.T) {
 		{"no end that was planned", &week, &none, "  it was planned with --until: give that to apply, too|  no more: the server goes back to version 1, by itself"},
 		{"an end that is dropped now", &none, &drops, "  now: the end of version 2 is dropped: the server does not go back to version 1, and"},
 	} {
-		if same := alike(c.seen, c.now); same != (c.want == "") {
+		if same := sameEffect(c.seen, c.now); same != (c.want == "") {
 			t.Errorf("%s: alike %v", c.name, same)
 		}
 		if got := strings.Join(differences(c.seen, c.now), "|"); got != c.want {

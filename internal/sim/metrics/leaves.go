@@ -7,21 +7,21 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// room is the state of the cluster's leaves. A leaf is in use while an attempt holds it,
+// leafStates is the state of the cluster's leaves. A leaf is in use while an attempt holds it,
 // whatever its health. Else it is bad while it is broken or its node takes no new work, and
 // else idle. The three add up to all leaves.
-type room struct {
-	forest  *cell.Forest
-	skus    []cell.TypeName
-	spots   []spot
-	spotOf  []int32  // of each leaf
-	held    []uint16 // of each leaf: how many attempts hold it
-	bad     []bool   // of each leaf: its own fault
-	nodes   []lodgers
-	stamp   uint32 // the number of the present walk, with which it marks the nodes that it has met
-	idleBy  []int32
-	totalBy []int32
-	pools   []*pool // of opportunistic gangs
+type leafStates struct {
+	forest       *cell.Forest
+	skus         []cell.TypeName
+	nodeLeaves   []nodeLeaves
+	nodeLeavesOf []int32  // of each leaf
+	held         []uint16 // of each leaf: how many attempts hold it
+	bad          []bool   // of each leaf: its own fault
+	nodes        []nodeGangs
+	stamp        uint32 // the number of the present walk, with which it marks the nodes that it has met
+	idleBy       []int32
+	totalBy      []int32
+	pools        []*pool // of opportunistic gangs
 	// cur counts leaves by state. stray counts idle leaves in spots that are not wholly idle.
 	// area are the integrals in leaf-microseconds.
 	cur    [numStates]int64
@@ -37,29 +37,29 @@ const (
 	inUse = iota
 	idle
 	bad
-	stray
+	fragmentedIdle
 	numStates
 )
 
-// spot is a node-level cell of one chain: the leaves of one SKU on one machine.
-type spot struct {
+// nodeLeaves is a node-level cell of one chain: the leaves of one SKU on one machine.
+type nodeLeaves struct {
 	node        int32
 	sku         uint8
 	total, idle int32
 	first       cell.LeafID
 }
 
-// strays counts the idle leaves, unless all leaves are idle.
-func (s *spot) strays() int64 {
+// fragmented counts the idle leaves, unless all leaves are idle.
+func (s *nodeLeaves) fragmented() int64 {
 	if s.idle == s.total {
 		return 0
 	}
 	return int64(s.idle)
 }
 
-// lodgers are the attempts on one node. sum adds up their slots, so with one attempt it is
+// nodeGangs are the attempts on one node. sum adds up their slots, so with one attempt it is
 // that attempt's slot.
-type lodgers struct {
+type nodeGangs struct {
 	blame cell.Blame
 	count int32
 	sum   int64
@@ -74,17 +74,17 @@ type leafName struct {
 	part   int32
 }
 
-func (r *room) init() {
+func (r *leafStates) init() {
 	r.nodeNotes, r.leafNotes = map[cell.NodeName]cell.Blame{}, map[leafName]bool{}
 }
 
 // build lays out a cluster whose leaves are not held.
-func (r *room) build(f *cell.Forest) {
-	r.forest, r.spots, r.pools = f, nil, nil
+func (r *leafStates) build(f *cell.Forest) {
+	r.forest, r.nodeLeaves, r.pools = f, nil, nil
 	r.skus = r.skus[:0]
 	n := len(f.Leaves)
-	r.spotOf, r.held, r.bad = make([]int32, n), make([]uint16, n), make([]bool, n)
-	r.nodes = make([]lodgers, len(f.Nodes))
+	r.nodeLeavesOf, r.held, r.bad = make([]int32, n), make([]uint16, n), make([]bool, n)
+	r.nodes = make([]nodeGangs, len(f.Nodes))
 	for i := range f.Nodes {
 		r.nodes[i].blame = r.nodeNotes[f.Nodes[i].Name]
 	}
@@ -106,35 +106,37 @@ func (r *room) build(f *cell.Forest) {
 	}
 }
 
-func (r *room) buildChain(ch *cell.Chain) {
+func (r *leafStates) buildChain(ch *cell.Chain) {
 	sku := r.skuIndex(ch.SKU)
 	for _, id := range ch.NodeCells {
 		c := &r.forest.Cells[id]
-		s := spot{node: c.Node, sku: sku, total: r.forest.NumLeaves(id), first: c.FirstLeaf}
+		s := nodeLeaves{node: c.Node, sku: sku, total: r.forest.NumLeaves(id), first: c.FirstLeaf}
 		for l := s.first; l < s.first+cell.LeafID(s.total); l++ {
-			r.spotOf[l] = int32(len(r.spots))
+			r.nodeLeavesOf[l] = int32(len(r.nodeLeaves))
 			if r.healthy(l, s.node) {
 				s.idle++
 			}
 		}
-		r.spots = append(r.spots, s)
+		r.nodeLeaves = append(r.nodeLeaves, s)
 		r.cur[idle] += int64(s.idle)
 		r.cur[bad] += int64(s.total - s.idle)
-		r.cur[stray] += s.strays()
+		r.cur[fragmentedIdle] += s.fragmented()
 		r.idleBy[sku] += s.idle
 		r.totalBy[sku] += s.total
 	}
 }
 
 // skuIndex returns the index of a SKU. All from the 64th on share the last index.
-func (r *room) skuIndex(n cell.TypeName) uint8 {
+func (r *leafStates) skuIndex(n cell.TypeName) uint8 {
 	return uint8(min(max(slices.Index(r.skus, n), 0), 63))
 }
 
-func (r *room) healthy(l cell.LeafID, node int32) bool { return !r.bad[l] && r.nodes[node].blame == 0 }
+func (r *leafStates) healthy(l cell.LeafID, node int32) bool {
+	return !r.bad[l] && r.nodes[node].blame == 0
+}
 
-// settle integrates up to now.
-func (r *room) settle(now model.Time) {
+// integrate integrates up to now.
+func (r *leafStates) integrate(now model.Time) {
 	if dt := uint64(now - r.last); dt > 0 {
 		for i := range r.cur {
 			r.area[i] += uint64(r.cur[i]) * dt
@@ -145,17 +147,17 @@ func (r *room) settle(now model.Time) {
 
 // shift moves leaves of a spot between the states. used and free are the changes of the used
 // and of the idle leaves; the rest changes the bad ones.
-func (f *Fold) shift(s *spot, used, free int32) {
-	r := &f.room
+func (f *Fold) shift(s *nodeLeaves, used, free int32) {
+	r := &f.leaves
 	if f.began {
-		r.settle(f.now)
+		r.integrate(f.now)
 	}
 	r.cur[inUse] += int64(used)
 	r.cur[bad] -= int64(used + free)
 	r.cur[idle] += int64(free)
-	r.cur[stray] -= s.strays()
+	r.cur[fragmentedIdle] -= s.fragmented()
 	s.idle += free
-	r.cur[stray] += s.strays()
+	r.cur[fragmentedIdle] += s.fragmented()
 	if free == 0 {
 		return
 	}
@@ -169,8 +171,8 @@ func (f *Fold) shift(s *spot, used, free int32) {
 
 // hold makes one more attempt hold leaves of one spot.
 func (f *Fold) hold(leaves []cell.LeafID) {
-	r := &f.room
-	s := &r.spots[r.spotOf[leaves[0]]]
+	r := &f.leaves
+	s := &r.nodeLeaves[r.nodeLeavesOf[leaves[0]]]
 	var used, free int32
 	for _, l := range leaves {
 		if r.held[l]++; r.held[l] > 1 {
@@ -186,8 +188,8 @@ func (f *Fold) hold(leaves []cell.LeafID) {
 
 // release is the inverse of hold.
 func (f *Fold) release(leaves []cell.LeafID) {
-	r := &f.room
-	s := &r.spots[r.spotOf[leaves[0]]]
+	r := &f.leaves
+	s := &r.nodeLeaves[r.nodeLeavesOf[leaves[0]]]
 	var used, free int32
 	for _, l := range leaves {
 		if r.held[l]--; r.held[l] > 0 {
@@ -201,9 +203,9 @@ func (f *Fold) release(leaves []cell.LeafID) {
 	f.shift(s, used, free)
 }
 
-// blame sets or clears one cause for which a node is bad.
-func (f *Fold) blame(name cell.NodeName, b cell.Blame, on bool) {
-	r := &f.room
+// markNode sets or clears one cause for which a node is bad.
+func (f *Fold) markNode(name cell.NodeName, b cell.Blame, on bool) {
+	r := &f.leaves
 	if on {
 		r.nodeNotes[name] |= b
 	} else if r.nodeNotes[name] &^= b; r.nodeNotes[name] == 0 {
@@ -222,24 +224,24 @@ func (f *Fold) blame(name cell.NodeName, b cell.Blame, on bool) {
 		return
 	}
 	for _, id := range r.forest.Nodes[node].Cells {
-		s := &r.spots[r.spotOf[r.forest.Cells[id].FirstLeaf]]
+		s := &r.nodeLeaves[r.nodeLeavesOf[r.forest.Cells[id].FirstLeaf]]
 		f.shift(s, 0, f.idleIn(s)-s.idle)
 	}
 }
 
 // idleIn counts a spot's idle leaves.
-func (f *Fold) idleIn(s *spot) (n int32) {
+func (f *Fold) idleIn(s *nodeLeaves) (n int32) {
 	for l := s.first; l < s.first+cell.LeafID(s.total); l++ {
-		if f.room.held[l] == 0 && f.room.healthy(l, s.node) {
+		if f.leaves.held[l] == 0 && f.leaves.healthy(l, s.node) {
 			n++
 		}
 	}
 	return n
 }
 
-// blameLeaf marks one leaf as bad or good.
-func (f *Fold) blameLeaf(e model.LeafHealth) {
-	r := &f.room
+// markLeaf marks one leaf as bad or good.
+func (f *Fold) markLeaf(e model.LeafHealth) {
+	r := &f.leaves
 	name := leafName{e.Node, e.SKU, e.Device, e.Part}
 	if e.Good {
 		delete(r.leafNotes, name)
@@ -251,7 +253,7 @@ func (f *Fold) blameLeaf(e model.LeafHealth) {
 	}
 	if l := r.forest.FindPart(e.Node, e.SKU, e.Device, e.Part); l != cell.None {
 		r.bad[l] = !e.Good
-		s := &r.spots[r.spotOf[l]]
+		s := &r.nodeLeaves[r.nodeLeavesOf[l]]
 		f.shift(s, 0, f.idleIn(s)-s.idle)
 	}
 }
@@ -268,10 +270,10 @@ func (f *Fold) configured(e *model.Configured) {
 		f.vacate(g)
 	})
 	if f.began {
-		f.room.settle(f.now)
+		f.leaves.integrate(f.now)
 	}
 	f.renameNodes(e.RenamedNodes)
-	f.room.build(cl.Forest())
+	f.leaves.build(cl.Forest())
 	f.reopenAccounts(cl, e.Renamed)
 	for i := range e.Moves {
 		if g := f.liveGang(e.Moves[i].Attempt); g != nil {
@@ -292,14 +294,14 @@ func (f *Fold) renameNodes(renamed []model.NodeRename) {
 	for _, r := range renamed {
 		now[r.From], taken[r.To] = r.To, true
 	}
-	nodes, leaves := f.room.nodeNotes, f.room.leafNotes
-	f.room.init()
+	nodes, leaves := f.leaves.nodeNotes, f.leaves.leafNotes
+	f.leaves.init()
 	// Both fill maps: the order does not matter.
 	for name, b := range nodes {
 		if to, ok := now[name]; ok {
-			f.room.nodeNotes[to] = b
+			f.leaves.nodeNotes[to] = b
 		} else if !taken[name] {
-			f.room.nodeNotes[name] = b
+			f.leaves.nodeNotes[name] = b
 		}
 	}
 	for leaf := range leaves {
@@ -308,7 +310,7 @@ func (f *Fold) renameNodes(renamed []model.NodeRename) {
 		} else if taken[leaf.node] {
 			continue
 		}
-		f.room.leafNotes[leaf] = true
+		f.leaves.leafNotes[leaf] = true
 	}
 }
 
@@ -334,7 +336,7 @@ func (f *Fold) reopenAccounts(cl *cell.Cluster, renamed []model.Rename) {
 	for _, a := range f.vcs {
 		f.change(a, quota, -a.cur[quota])
 		a.gone, a.pools = true, nil
-		a.quota, a.used = make([]int32, len(f.room.skus)), make([]int32, len(f.room.skus))
+		a.quota, a.used = make([]int32, len(f.leaves.skus)), make([]int32, len(f.leaves.skus))
 	}
 	for i := int32(1); i < cl.NumSpaces(); i++ {
 		sp := cl.Space(i)
@@ -343,7 +345,7 @@ func (f *Fold) reopenAccounts(cl *cell.Cluster, renamed []model.Rename) {
 		for k := range sp.Roots {
 			ch := &cl.Forest().Chains[sp.Roots[k].Chain]
 			n := ch.LeavesAt(sp.Roots[k].Level)
-			a.quota[f.room.skuIndex(ch.SKU)] += n
+			a.quota[f.leaves.skuIndex(ch.SKU)] += n
 			f.change(a, quota, int64(n))
 		}
 	}

@@ -44,7 +44,7 @@ type Asker struct {
 	Principal  *access.Principal
 	Verb       access.Verb
 	Object     access.Object // of a route about a job, once the job is known
-	looks      int           // counts the calls of Still, after which Reads looks up the rights again
+	renewals   int           // counts the calls of Still, after which Reads looks up the rights again
 }
 
 // With puts an asker into a request's context.
@@ -97,7 +97,7 @@ func (w *Authorizer) May(ctx context.Context, verb access.Verb, o access.Object,
 	if a.OK {
 		return nil
 	}
-	w.note(ctx, p, verb, o, a.Why)
+	w.noteRefusal(ctx, p, verb, o, a.Why)
 	if !a.Seen && hidden != nil {
 		return hidden
 	}
@@ -168,12 +168,12 @@ func (w *Authorizer) Reads(ctx context.Context) func(model.JobID) bool {
 		if id == 0 {
 			return false
 		}
-		if looks != a.looks { // not for each event, since reading the state takes a lock
+		if looks != a.renewals { // not for each event, since reading the state takes a lock
 			var err error
 			if table, err = w.Table(ctx); err != nil {
 				return false
 			}
-			looks = a.looks
+			looks = a.renewals
 			clear(seen)
 		}
 		if len(seen) >= mostSeen {
@@ -220,11 +220,11 @@ func unauthorized(detail string) *rest.Problem {
 	return rest.NewProblem(http.StatusUnauthorized, rest.CodeUnauthorized, detail)
 }
 
-// Still says why a stream must end: its credential is no longer valid, or its right is gone.
+// CheckStream says why a stream must end: its credential is no longer valid, or its right is gone.
 // nil is that it may go on.
-func (w *Authorizer) Still(ctx context.Context) *rest.Problem {
+func (w *Authorizer) CheckStream(ctx context.Context) *rest.Problem {
 	a := Of(ctx)
-	a.looks++
+	a.renewals++
 	p, problem := w.Principal(ctx, a.Credential)
 	if problem != nil {
 		return problem

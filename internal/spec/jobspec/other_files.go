@@ -41,19 +41,19 @@ const (
 	howTo = " (docs/from-openpai.md, \"Files that are no job files\")"
 )
 
-// foreign reports a file of another kind as such, and how to make a job file of it. Else each
+// refuseOtherFile reports a file of another kind as such, and how to make a job file of it. Else each
 // of its keys would be reported as unknown.
-func foreign(r *document.Reader, root *document.Node) bool {
-	at, is := foreignKind(root)
+func refuseOtherFile(r *document.Reader, root *document.Node) bool {
+	at, is := otherFileKind(root)
 	if at != nil {
 		r.Problem(at, "%s%s", is, howTo)
 	}
 	return at != nil
 }
 
-// foreignKind is what kind of other file this is, and the place that shows it. at is nil
+// otherFileKind is what kind of other file this is, and the place that shows it. at is nil
 // where it may be a job file.
-func foreignKind(root *document.Node) (at *document.Node, is string) {
+func otherFileKind(root *document.Node) (at *document.Node, is string) {
 	kind, version, roles := root.Get("kind"), root.Get("apiVersion"), root.Get("taskRoles")
 	group, _, _ := strings.Cut(textOf(version), "/")
 	controller := group == "frameworkcontroller.microsoft.com" || group == "launcher.microsoft.com"
@@ -100,9 +100,9 @@ func listHas(n *document.Node, key string) bool {
 // Mustache's.
 var placePattern = regexp.MustCompile(`\{\{-?\s*[#/^$.\w][^{}\n]*\}\}|\{%-?\s*\w+[^{}\n]*%\}`)
 
-// unfilled adds a first problem where a text has such places: it is a template that was not
+// templateProblem adds a first problem where a text has such places: it is a template that was not
 // filled in, and so is not YAML.
-func unfilled(file string, src []byte, problems document.Problems) document.Problems {
+func templateProblem(file string, src []byte, problems document.Problems) document.Problems {
 	at := placePattern.FindIndex(src)
 	if at == nil {
 		return problems

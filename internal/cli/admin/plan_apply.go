@@ -14,8 +14,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// offered is a cluster file that is planned, and applied after a yes.
-type offered struct {
+// plannedFile is a cluster file that is planned, and applied after a yes.
+type plannedFile struct {
 	name   string // for messages
 	file   []byte
 	yes    bool // apply without a question
@@ -23,9 +23,9 @@ type offered struct {
 	change rest.ConfigChange
 }
 
-// offer prints what a cluster file would do, asks, and applies it to the version for which
+// planAndApply prints what a cluster file would do, asks, and applies it to the version for which
 // the plan was made.
-func (k *configCommands) offer(ctx context.Context, client *rest.Client, o offered) error {
+func (k *configCommands) planAndApply(ctx context.Context, client *rest.Client, o plannedFile) error {
 	plan, err := client.PlanConfig(ctx, o.file)
 	if err != nil {
 		return k.refusedFile(o.name, err)
@@ -53,17 +53,17 @@ func (k *configCommands) offer(ctx context.Context, client *rest.Client, o offer
 	})
 }
 
-// agreed is a cluster file that is applied, and what its user has seen of its effect.
-type agreed struct {
+// confirmedFile is a cluster file that is applied, and what its user has seen of its effect.
+type confirmedFile struct {
 	name string
 	file []byte
 	seen string // file with a plan; "" is none
 	yes  bool
 }
 
-// agree asks before a cluster file harms running work, or compares its present effect with a
+// confirmEffect asks before a cluster file harms running work, or compares its present effect with a
 // plan. It returns the warnings that it has printed.
-func (k *configCommands) agree(ctx context.Context, client *rest.Client, a agreed, change *rest.ConfigChange) (
+func (k *configCommands) confirmEffect(ctx context.Context, client *rest.Client, a confirmedFile, change *rest.ConfigChange) (
 	warned []string, err error) {
 	if a.yes && a.seen == "" {
 		return nil, nil
@@ -73,7 +73,7 @@ func (k *configCommands) agree(ctx context.Context, client *rest.Client, a agree
 		return nil, k.refusedFile(a.name, err)
 	}
 	if a.seen != "" {
-		err = k.asSeen(a, &plan)
+		err = k.checkSeenPlan(a, &plan)
 	} else if plan.Changed && (plan.Loses() || plan.Drops || len(plan.Renamed()) > 0) {
 		warned = plan.Warnings
 		k.Warn(a.name, warned)
@@ -90,8 +90,8 @@ func (k *configCommands) agree(ctx context.Context, client *rest.Client, a agree
 	return warned, err
 }
 
-// asSeen refuses a plan that differs from the one that the user has seen.
-func (k *configCommands) asSeen(a agreed, now *rest.ConfigPlanned) error {
+// checkSeenPlan refuses a plan that differs from the one that the user has seen.
+func (k *configCommands) checkSeenPlan(a confirmedFile, now *rest.ConfigPlanned) error {
 	data, err := k.ReadFile(a.seen, rest.MaxConfigBody)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (k *configCommands) asSeen(a agreed, now *rest.ConfigPlanned) error {
 	if seen.ETag != now.ETag {
 		return fmt.Errorf("%s was made for another configuration: it has changed since; nothing was applied: look at comb config plan again", a.seen)
 	}
-	if alike(&seen, now) {
+	if sameEffect(&seen, now) {
 		return nil
 	}
 	lines := []string{fmt.Sprintf("%s would do something else now than %s says; nothing was applied:", a.name, a.seen)}
@@ -121,7 +121,7 @@ func differences(seen, now *rest.ConfigPlanned) (lines []string) {
 	case now.Until == 0 && seen.Until > 0:
 		lines = append(lines, "  it was planned with --until: give that to apply, too")
 	}
-	was, is := slices.Concat(seen.Effects, timeless(seen.Ends)), slices.Concat(now.Effects, timeless(now.Ends))
+	was, is := slices.Concat(seen.Effects, withoutTimes(seen.Ends)), slices.Concat(now.Effects, withoutTimes(now.Ends))
 	for _, t := range is {
 		if !slices.Contains(was, t) {
 			lines = append(lines, "  now: "+t)
@@ -137,19 +137,19 @@ func differences(seen, now *rest.ConfigPlanned) (lines []string) {
 
 var instant = regexp.MustCompile(` at \d{4}-\d\d-\d\dT[0-9:]+Z`)
 
-// timeless removes the times from sentences about ends, since the end of a duration depends
+// withoutTimes removes the times from sentences about ends, since the end of a duration depends
 // on when it is computed.
-func timeless(ends []string) (out []string) {
+func withoutTimes(ends []string) (out []string) {
 	for _, t := range ends {
 		out = append(out, instant.ReplaceAllString(t, ""))
 	}
 	return out
 }
 
-// alike reports whether two plans do the same to the cluster, to jobs, and to ends, whose
+// sameEffect reports whether two plans do the same to the cluster, to jobs, and to ends, whose
 // times do not count. The work that a stop loses does not count either, since it grows, nor
 // do jobs that keep what they have.
-func alike(a, b *rest.ConfigPlanned) bool {
+func sameEffect(a, b *rest.ConfigPlanned) bool {
 	var said [2][]byte
 	for i, p := range []rest.ConfigPlanned{*a, *b} {
 		p.Running = slices.DeleteFunc(slices.Clone(p.Running),
@@ -157,7 +157,7 @@ func alike(a, b *rest.ConfigPlanned) bool {
 		for k := range p.Running {
 			p.Running[k].Unsaved = 0
 		}
-		p.Effects, p.Version, p.Warnings, p.Until, p.Ends = nil, 0, nil, 0, timeless(p.Ends)
+		p.Effects, p.Version, p.Warnings, p.Until, p.Ends = nil, 0, nil, 0, withoutTimes(p.Ends)
 		said[i], _ = json.Marshal(p) // it was decoded from JSON
 	}
 	return bytes.Equal(said[0], said[1])

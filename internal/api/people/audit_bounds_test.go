@@ -26,7 +26,7 @@ func (w *world) verbs(verb string) (out []string) {
 // uses shows a token from an address.
 func (w *world) uses(text, from string) {
 	w.Helper()
-	if _, ok := w.Principal(Came(ctx, from), text); !ok {
+	if _, ok := w.Principal(WithClientAddress(ctx, from), text); !ok {
 		w.Fatal("the token is not valid")
 	}
 }
@@ -37,7 +37,7 @@ func (w *world) uses(text, from string) {
 func TestTokenFromNewAddress(t *testing.T) {
 	w := newWorld(t)
 	w.make()
-	text, token, err := w.CreateToken(Came(ctx, "10.0.0.1"), "alice",
+	text, token, err := w.CreateToken(WithClientAddress(ctx, "10.0.0.1"), "alice",
 		NewToken{User: "alice", Name: "nightly", Life: time.Hour})
 	w.must(err)
 	root, _, err := w.store.CreateToken(ctx, "root", "admin", w.time())
@@ -100,7 +100,7 @@ func TestPlacesAreBounded(t *testing.T) {
 	w.uses(text, address(2))
 	w.later(time.Hour)
 	w.uses(text, address(99))
-	p := w.trail.places[token.ID]
+	p := w.auditBounds.networks[token.ID]
 	if len(p.networks) != mostPlaces || p.networks[mostPlaces-1] != address(99) ||
 		slices.Contains(p.networks, address(3)) ||
 		!slices.Contains(p.networks, address(1)) || !slices.Contains(p.networks, address(2)) {
@@ -113,8 +113,8 @@ func TestPlacesAreBounded(t *testing.T) {
 	objects, err := w.store.Objects(ctx)
 	w.must(err)
 	if n := len(slices.DeleteFunc(objects, func(o store.Object) bool { return o.ID[:6] != "places" })); n != 1 ||
-		len(w.trail.places) != 1 {
-		t.Errorf("%d rows of places and %v are left", n, w.trail.places)
+		len(w.auditBounds.networks) != 1 {
+		t.Errorf("%d rows of places and %v are left", n, w.auditBounds.networks)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestPlacesByTurns(t *testing.T) {
 			w.uses(text, fmt.Sprint("10.0.0.", i%(mostPlaces+1)))
 		}
 		want := mostPlaces + 1 + hour
-		said, written := len(w.verbs(useToken)), int(w.trail.places[token.ID].version)
+		said, written := len(w.verbs(useToken)), int(w.auditBounds.networks[token.ID].version)
 		if said != want || written != want {
 			t.Errorf("hour %d: %d lines and %d writes, want %d", hour, said, written, want)
 		}
@@ -145,7 +145,7 @@ func TestLinesOfOneUser(t *testing.T) {
 	w := newWorld(t)
 	w.make()
 	crowded := map[string]int{}
-	w.Crowded = func(l store.AuditLine) { crowded[l.Subject+" "+l.Verb+" "+l.From]++ }
+	w.OverBound = func(l store.AuditLine) { crowded[l.Subject+" "+l.Verb+" "+l.From]++ }
 	note := func(n int, l store.AuditLine) {
 		t.Helper()
 		for range n {
@@ -162,7 +162,7 @@ func TestLinesOfOneUser(t *testing.T) {
 		t.Errorf("counted: %v", crowded)
 	}
 	for n := range mostLines + 2 {
-		l := w.Line(Came(ctx, "10.0.0.8"), store.AuditLine{Subject: "bob", Verb: "stop job"})
+		l := w.Line(WithClientAddress(ctx, "10.0.0.8"), store.AuditLine{Subject: "bob", Verb: "stop job"})
 		if l.Changes != (n >= mostLines) || l.From != "10.0.0.8" {
 			t.Fatalf("line %d by the engine: %+v", n, l)
 		}
@@ -182,7 +182,7 @@ func TestNetworksFillNothingOfUsers(t *testing.T) {
 	w := newWorld(t)
 	w.make()
 	crowded := map[string]int{}
-	w.Crowded = func(l store.AuditLine) { crowded[l.Subject]++ }
+	w.OverBound = func(l store.AuditLine) { crowded[l.Subject]++ }
 	guess := func(i int) bool {
 		return w.inFull(&store.AuditLine{Subject: "alice", Verb: signIn, Outcome: Refused,
 			From: fmt.Sprintf("2001:db8:%x::1", i)})
@@ -192,15 +192,15 @@ func TestNetworksFillNothingOfUsers(t *testing.T) {
 			t.Fatalf("network %d is counted", i)
 		}
 	}
-	if len(w.trail.guests) != mostNetworks || guess(mostNetworks) {
-		t.Errorf("%d networks are counted at a time", len(w.trail.guests))
+	if len(w.auditBounds.guests) != mostNetworks || guess(mostNetworks) {
+		t.Errorf("%d networks are counted at a time", len(w.auditBounds.guests))
 	}
 	w.must(w.Note(ctx, store.AuditLine{Subject: "bob", Verb: "tag job", Outcome: Done}))
 	if len(crowded) != 0 || len(w.verbs("tag job")) != 1 {
 		t.Errorf("counted: %v", crowded)
 	}
 	w.later(time.Hour)
-	if !guess(mostNetworks) || len(w.trail.guests) != 1 {
-		t.Errorf("none is forgotten: %d", len(w.trail.guests))
+	if !guess(mostNetworks) || len(w.auditBounds.guests) != 1 {
+		t.Errorf("none is forgotten: %d", len(w.auditBounds.guests))
 	}
 }

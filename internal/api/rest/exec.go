@@ -218,7 +218,7 @@ func (f *Forwarding) Carry(ctx context.Context, conn net.Conn) error {
 
 // goodbye bounds how long the other side may take to read what was sent, after both
 // directions have ended.
-const goodbye = time.Minute
+const closeWithin = time.Minute
 
 // Relay copies bytes between a WebSocket and a connection in both directions, until both have
 // ended. A message without bytes ends one direction.
@@ -237,7 +237,7 @@ func Relay(ctx context.Context, ws *duplex.Conn, conn net.Conn) error {
 			return err
 		}
 	}
-	ctx, cancel = context.WithTimeout(ctx, goodbye)
+	ctx, cancel = context.WithTimeout(ctx, closeWithin)
 	defer cancel()
 	ws.Close(ctx)
 	return nil

@@ -35,14 +35,14 @@ const (
 
 type fromKey struct{}
 
-// Came puts the client's address of a request into its context, for the audit log. "" is this
+// WithClientAddress puts the client's address of a request into its context, for the audit log. "" is this
 // machine, over the server's socket.
-func Came(ctx context.Context, address string) context.Context {
+func WithClientAddress(ctx context.Context, address string) context.Context {
 	return context.WithValue(ctx, fromKey{}, address)
 }
 
-// CameFrom is the client's address of a request; "" where it is unknown.
-func CameFrom(ctx context.Context) string {
+// ClientAddress is the client's address of a request; "" where it is unknown.
+func ClientAddress(ctx context.Context) string {
 	from, _ := ctx.Value(fromKey{}).(string)
 	if _, err := netip.ParseAddr(from); err != nil {
 		return ""
@@ -50,27 +50,27 @@ func CameFrom(ctx context.Context) string {
 	return from
 }
 
-// trail bounds the audit log: it counts each user's lines, and knows where each token was
+// auditBounds bounds the audit log: it counts each user's lines, and knows where each token was
 // used.
-type trail struct {
-	mu     sync.Mutex
-	users  paces             // by user and verb
-	guests paces             // wrong passwords, by network
-	places map[string]places // by token
+type auditBounds struct {
+	mu       sync.Mutex
+	users    lineCounts               // by user and verb
+	guests   lineCounts               // wrong passwords, by network
+	networks map[string]tokenNetworks // by token
 }
 
-// paces count lines. Users have paces of their own, so that lines from any number of networks
+// lineCounts count lines. Users have paces of their own, so that lines from any number of networks
 // do not take theirs.
-type paces map[string]*pace
+type lineCounts map[string]*lineCount
 
-type pace struct {
+type lineCount struct {
 	since model.Time
 	n     int
 }
 
-// places are the networks in which a token was used, the least recently used first. They are
+// tokenNetworks are the networks in which a token was used, the least recently used first. They are
 // stored as one object, together with the audit line about the newest one.
-type places struct {
+type tokenNetworks struct {
 	networks []string
 	version  int64
 	later    model.Time // no lines before: a place could not be written, or too many came
@@ -78,7 +78,7 @@ type places struct {
 
 // inFull reports whether one more line is written in full. Where there are most counts,
 // expired ones are dropped. If that is not enough, with bound the new line is not in full.
-func (p paces) inFull(whose string, now model.Time, most int, bound bool) bool {
+func (p lineCounts) inFull(whose string, now model.Time, most int, bound bool) bool {
 	have := p[whose]
 	if have == nil && len(p) >= most {
 		for key, old := range p { // in any order: all expired ones go
@@ -91,7 +91,7 @@ func (p paces) inFull(whose string, now model.Time, most int, bound bool) bool {
 	case have == nil && len(p) >= most && bound:
 		return false
 	case have == nil, now >= have.since.Add(linesEvery), now < have.since:
-		p[whose] = &pace{now, 1}
+		p[whose] = &lineCount{now, 1}
 		return true
 	}
 	have.n++
@@ -106,23 +106,23 @@ func (d *Directory) inFull(l *store.AuditLine) bool {
 	if !guess && (e == nil || e.value.Admin) {
 		return true // of an administrator, or of the server itself
 	}
-	d.trail.mu.Lock()
-	defer d.trail.mu.Unlock()
+	d.auditBounds.mu.Lock()
+	defer d.auditBounds.mu.Unlock()
 	if guess {
-		return d.trail.guests.inFull(Network(l.From), d.now(), mostNetworks, true)
+		return d.auditBounds.guests.inFull(Network(l.From), d.now(), mostNetworks, true)
 	}
 	// For each verb: frequent use of one hides no other. The number of counts is bounded by
 	// users times verbs.
-	return d.trail.users.inFull(l.Verb+" by "+l.Subject, d.now(), MaxUsers, false)
+	return d.auditBounds.users.inFull(l.Verb+" by "+l.Subject, d.now(), MaxUsers, false)
 }
 
 // bounded removes lines beyond their user's bound, and gives them to Crowded.
 func (d *Directory) bounded(lines []store.AuditLine) []store.AuditLine {
 	return slices.DeleteFunc(lines, func(l store.AuditLine) bool {
-		if d.Crowded == nil || d.inFull(&l) {
+		if d.OverBound == nil || d.inFull(&l) {
 			return false
 		}
-		d.Crowded(l)
+		d.OverBound(l)
 		return true
 	})
 }
@@ -131,9 +131,9 @@ func (d *Directory) bounded(lines []store.AuditLine) []store.AuditLine {
 // full, since the journal has as much of the command. A command that changes nothing has no
 // line beyond its user's bound.
 func (d *Directory) Line(ctx context.Context, l store.AuditLine) *store.Audit {
-	l.From = CameFrom(ctx)
+	l.From = ClientAddress(ctx)
 	return &store.Audit{Subject: l.Subject, Verb: l.Verb, Object: l.Object, Outcome: l.Outcome, Detail: l.Detail,
-		From: l.From, Changes: d.Crowded != nil && !d.inFull(&l)}
+		From: l.From, Changes: d.OverBound != nil && !d.inFull(&l)}
 }
 
 // placesID is the id of the object with a token's networks.
@@ -142,10 +142,10 @@ func placesID(token string) string { return "places/" + token }
 // loadPlaces reads where a token was used. Objects of tokens that are gone are removed with
 // the next write.
 func (d *Directory) loadPlaces(o *store.Object) error {
-	p := places{version: o.Version}
+	p := tokenNetworks{version: o.Version}
 	err := json.Unmarshal(o.Data, &p.networks)
 	_, token, _ := strings.Cut(o.ID, "/")
-	d.trail.places[token] = p
+	d.auditBounds.networks[token] = p
 	return err
 }
 
@@ -153,7 +153,7 @@ func (d *Directory) loadPlaces(o *store.Object) error {
 // where it was made is known, and for the token of the data directory this machine. Where the
 // line cannot be written it is tried at a later use.
 func (d *Directory) notePlace(ctx context.Context, t *store.Token) {
-	from := CameFrom(ctx)
+	from := ClientAddress(ctx)
 	if from == "" {
 		return // over the server's socket, which only its own user can use
 	}
@@ -161,7 +161,7 @@ func (d *Directory) notePlace(ctx context.Context, t *store.Token) {
 		return
 	}
 	network := Network(from)
-	if network == t.From || d.trail.knows(t.ID, network, d.now()) {
+	if network == t.From || d.auditBounds.knows(t.ID, network, d.now()) {
 		return
 	}
 	d.write.Lock()
@@ -171,10 +171,10 @@ func (d *Directory) notePlace(ctx context.Context, t *store.Token) {
 
 // knows reports whether a token needs no line for a network now. The use itself is noted only
 // in memory, so that requests do not cause writes.
-func (t *trail) knows(token, network string, now model.Time) bool {
+func (t *auditBounds) knows(token, network string, now model.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.places[token]
+	p := t.networks[token]
 	i := slices.Index(p.networks, network)
 	if i < 0 {
 		return now < p.later
@@ -189,13 +189,13 @@ func (t *trail) knows(token, network string, now model.Time) bool {
 // learnPlace is the part of notePlace under the write lock, for a network that was just
 // unknown.
 func (d *Directory) learnPlace(ctx context.Context, t *store.Token, network, from string) {
-	if d.trail.knows(t.ID, network, d.now()) {
+	if d.auditBounds.knows(t.ID, network, d.now()) {
 		return // through a concurrent request
 	}
-	d.trail.mu.Lock()
-	p := d.trail.places[t.ID]
+	d.auditBounds.mu.Lock()
+	p := d.auditBounds.networks[t.ID]
 	networks := append(slices.Clone(p.networks), network)
-	d.trail.mu.Unlock()
+	d.auditBounds.mu.Unlock()
 	line := store.AuditLine{Time: d.now(), Subject: string(t.Subject), Verb: useToken, Object: t.Name + " " + t.ID,
 		Outcome: Done,
 		Detail:  "the first time from there", From: from}
@@ -213,15 +213,15 @@ func (d *Directory) learnPlace(ctx context.Context, t *store.Token, network, fro
 				Version: p.version, Data: data}), lines)
 		}
 		if err == nil {
-			p = places{networks: networks, version: p.version + 1, later: later}
+			p = tokenNetworks{networks: networks, version: p.version + 1, later: later}
 		}
 	}
 	if err != nil {
 		p.later = d.now().Add(placeRetry)
 	}
-	d.trail.mu.Lock()
-	defer d.trail.mu.Unlock()
-	d.trail.places[t.ID] = p
+	d.auditBounds.mu.Lock()
+	defer d.auditBounds.mu.Unlock()
+	d.auditBounds.networks[t.ID] = p
 }
 
 // gonePlaces drops where tokens were used that are no longer valid, and returns the objects
@@ -231,22 +231,22 @@ func (d *Directory) gonePlaces() (gone []store.Object) {
 	for _, t := range d.store.ListTokens() {
 		valid[t.ID] = true
 	}
-	d.trail.mu.Lock()
-	defer d.trail.mu.Unlock()
-	for token, p := range d.trail.places { // in any order: all of them go
+	d.auditBounds.mu.Lock()
+	defer d.auditBounds.mu.Unlock()
+	for token, p := range d.auditBounds.networks { // in any order: all of them go
 		if valid[token] {
 			continue
 		}
 		if p.version > 0 {
 			gone = append(gone, store.Object{ID: placesID(token), Version: p.version})
 		}
-		delete(d.trail.places, token)
+		delete(d.auditBounds.networks, token)
 	}
 	return gone
 }
 
-// standing describes what a new user gets: whether it is an administrator, and its groups.
-func standing(u *access.User) string {
+// grantsText describes what a new user gets: whether it is an administrator, and its groups.
+func grantsText(u *access.User) string {
 	text := "groups " + listed(u.AllGroups())
 	if u.Provider != nil {
 		text += " of the identity provider"
@@ -257,8 +257,8 @@ func standing(u *access.User) string {
 	return text
 }
 
-// regrouped describes a change of a user's groups.
-func regrouped(is, was []string) string { return "groups " + listed(is) + ", was " + listed(was) }
+// groupsText describes a change of a user's groups.
+func groupsText(is, was []string) string { return "groups " + listed(is) + ", was " + listed(was) }
 
 // listed is a list in a line.
 func listed(names []string) string {

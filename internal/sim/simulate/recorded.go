@@ -21,8 +21,8 @@ type Journal struct {
 	Replay func(ctx context.Context, after uint64, f func(model.Record) error) error
 }
 
-// PastCounts count what of a journal a replay repeats, and what it does not.
-type PastCounts struct {
+// ReplayCounts count what of a journal a replay repeats, and what it does not.
+type ReplayCounts struct {
 	Jobs int `json:"jobs"` // submitted in the journal
 	// Censored had not ended when the journal did: their work is what they had done by then.
 	// LeftOut had not run at all and declared no run time. Their work is unknown, and they
@@ -48,67 +48,67 @@ const (
 	missedFailure  = "decision that failed"
 )
 
-// past is what a journal says about the work of its jobs.
-type past struct {
+// recordedWork is what a journal says about the work of its jobs.
+type recordedWork struct {
 	origin, end model.Time
 	config      *model.Config // the first one of the journal
-	jobs        map[model.JobID]*pastJob
+	jobs        map[model.JobID]*recordedJob
 	reboots     map[uint64][]cell.NodeName // by number of the event at which they are repeated
-	counts      PastCounts
+	counts      ReplayCounts
 	digest      string
 }
 
-// pastJob is the work of one job.
-type pastJob struct {
-	tasks []pastTask
+// recordedJob is the work of one job.
+type recordedJob struct {
+	tasks []recordedTask
 	gpus  int32
 	// checkpoint says that work survives a preemption, so the work of its attempts adds up.
 	checkpoint bool
 	open       bool           // it had not ended when the journal did
 	declared   model.Duration // run time that the job declared; 0 is none
 	retry      int32          // attempts of the job so far, less one
-	// cut says that the job was ended by something that a replay does not repeat: not by a
+	// cutShort says that the job was ended by something that a replay does not repeat: not by a
 	// task of its last attempt, not by its user and not by its time limit. succeeded is
 	// whether it succeeded.
-	cut, succeeded bool
+	cutShort, succeeded bool
 }
 
-// pastTask is the work of one task, in time at full speed. runs are those that the task ended
+// recordedTask is the work of one task, in time at full speed. runs are those that the task ended
 // by itself. tail is its work since the last of these. starts are all of its starts but those
 // that a node refused.
-type pastTask struct {
-	runs   []pastRun
-	tail   model.Duration
-	starts []pastStart
+type recordedTask struct {
+	runs       []recordedRun
+	unfinished model.Duration
+	starts     []recordedStart
 }
 
-// pastRun is a run that a task ended by itself. retry is the attempt of its job, from 0.
+// recordedRun is a run that a task ended by itself. retry is the attempt of its job, from 0.
 // refused is the reason where the start was refused through the job's own fault, else "".
-type pastRun struct {
+type recordedRun struct {
 	retry   int32
 	work    model.Duration
 	exit    model.Exit
 	refused string
 }
 
-// pastStart is one start of a task. delay is how long it took to start. did is the work done
+// recordedStart is one start of a task. delay is how long it took to start. did is the work done
 // where the task did not end by itself. stopped is how it ended after it was told to, nil
 // where it was not told. stopDelay is how long that took.
-type pastStart struct {
-	delay, did, stopDelay model.Duration
-	stopped               *model.Exit
+type recordedStart struct {
+	delay, work, stopDelay model.Duration
+	stopped                *model.Exit
 }
 
-// usual reports whether a running task that is told to end would end like this at any time:
+// stopRepeats reports whether a running task that is told to end would end like this at any time:
 // not by itself, and not before it had started.
-func (s *pastStart) usual() bool {
+func (s *recordedStart) stopRepeats() bool {
 	return s.stopped != nil && !s.stopped.Own && s.stopped.Cause != model.NeverStarted
 }
 
 // run is the n-th run, from 0, that a task ended in one attempt of its job. Where there were
 // fewer it is the last of that attempt, and nil where there was none.
-func (t *pastTask) run(retry int32, n int) *pastRun {
-	var last *pastRun
+func (t *recordedTask) run(retry int32, n int) *recordedRun {
+	var last *recordedRun
 	for i := range t.runs {
 		if t.runs[i].retry != retry {
 			continue
@@ -122,10 +122,10 @@ func (t *pastTask) run(retry int32, n int) *pastRun {
 }
 
 // longest is the most work that any task did in one run.
-func (j *pastJob) longest() model.Duration {
+func (j *recordedJob) longest() model.Duration {
 	most := model.Duration(0)
 	for i := range j.tasks {
-		most = max(most, j.tasks[i].tail)
+		most = max(most, j.tasks[i].unfinished)
 		for _, r := range j.tasks[i].runs {
 			most = max(most, r.work)
 		}
@@ -133,58 +133,58 @@ func (j *pastJob) longest() model.Duration {
 	return most
 }
 
-// unknown reports whether nothing tells how much work a job is.
-func (j *pastJob) unknown() bool { return j.open && j.longest() == 0 && j.declared == 0 }
+// workUnknown reports whether nothing tells how much work a job is.
+func (j *recordedJob) workUnknown() bool { return j.open && j.longest() == 0 && j.declared == 0 }
 
-// pastReader folds a journal into a past.
-type pastReader struct {
-	*past
-	crowd *crowd
-	open  map[model.JobID]*model.Job
-	live  map[model.AttemptID]*pastAttempt
-	up    map[cell.NodeName]model.Record // the last event with which a node came up
-	down  map[cell.NodeName]bool
-	hash  hash.Hash
-	last  model.Record
+// journalReader folds a journal into a past.
+type journalReader struct {
+	*recordedWork
+	occupancy *occupancy
+	open      map[model.JobID]*model.Job
+	live      map[model.AttemptID]*recordedAttempt
+	up        map[cell.NodeName]model.Record // the last event with which a node came up
+	down      map[cell.NodeName]bool
+	hash      hash.Hash
+	last      model.Record
 }
 
-// pastAttempt is an attempt that has not ended.
-type pastAttempt struct {
-	job      *pastJob
-	tasks    []int32         // of the gang
-	nodes    []cell.NodeName // of each task
-	paces    []*perf.Pace    // of each task; nil while it does not run
-	startUp  model.Duration
-	speed    perf.Speed
-	retry    int32 // of the job
-	placed   model.Time
-	begun    []bool     // of each task: its start is recorded
-	stopSent model.Time // 0 is never
-	stopped  model.Time // the attempt's clock right after stopSent
-	// turns is the rotation that the attempt follows, nil while it runs all the time. ran is
+// recordedAttempt is an attempt that has not ended.
+type recordedAttempt struct {
+	job        *recordedJob
+	tasks      []int32         // of the gang
+	nodes      []cell.NodeName // of each task
+	paces      []*perf.Pace    // of each task; nil while it does not run
+	startUp    model.Duration
+	speed      perf.Speed
+	retry      int32 // of the job
+	placed     model.Time
+	startNoted []bool     // of each task: its start is recorded
+	stopSent   model.Time // 0 is never
+	stopped    model.Time // the attempt's clock right after stopSent
+	// rotation is the rotation that the attempt follows, nil while it runs all the time. ran is
 	// how long it had run at since, when it began to follow turns.
-	turns *model.Rotation
-	ran   model.Duration
-	since model.Time
+	rotation *model.Rotation
+	ran      model.Duration
+	since    model.Time
 }
 
 // clock is how long an attempt has run, as an instant. Paces go by this clock, since an
 // attempt does no work during the turns of others.
-func (a *pastAttempt) clock(id model.AttemptID, now model.Time) model.Time {
+func (a *recordedAttempt) clock(id model.AttemptID, now model.Time) model.Time {
 	ran := model.Duration(now - a.since)
-	if a.turns != nil {
-		ran = a.turns.Ran(id, a.since, now)
+	if a.rotation != nil {
+		ran = a.rotation.Ran(id, a.since, now)
 	}
 	return model.Time(a.ran + ran)
 }
 
-// readPast reads a journal once. A task's work is the time that it ran, less start-up, times
+// readRecorded reads a journal once. A task's work is the time that it ran, less start-up, times
 // its speed; the plan says what start-up costs and how fast a placement is.
-func readPast(ctx context.Context, j *Journal, p *plan) (*past, error) {
-	r := &pastReader{past: &past{jobs: map[model.JobID]*pastJob{}, reboots: map[uint64][]cell.NodeName{}},
-		open: map[model.JobID]*model.Job{}, live: map[model.AttemptID]*pastAttempt{}, up: map[cell.NodeName]model.Record{},
+func readRecorded(ctx context.Context, j *Journal, p *plan) (*recordedWork, error) {
+	r := &journalReader{recordedWork: &recordedWork{jobs: map[model.JobID]*recordedJob{}, reboots: map[uint64][]cell.NodeName{}},
+		open: map[model.JobID]*model.Job{}, live: map[model.AttemptID]*recordedAttempt{}, up: map[cell.NodeName]model.Record{},
 		down: map[cell.NodeName]bool{}, hash: sha256.New()}
-	r.crowd = newCrowd(p, r.faster)
+	r.occupancy = newOccupancy(p, r.setSpeed)
 	if err := j.Replay(ctx, 0, r.add); err != nil {
 		return nil, err
 	}
@@ -200,17 +200,17 @@ func readPast(ctx context.Context, j *Journal, p *plan) (*past, error) {
 	for id := range r.open {
 		j := r.jobs[id]
 		j.open = true
-		if j.unknown() {
+		if j.workUnknown() {
 			r.counts.LeftOut++
 		} else {
 			r.counts.Censored++
 		}
 	}
-	return r.past, nil
+	return r.recordedWork, nil
 }
 
 // add folds one record.
-func (r *pastReader) add(rec model.Record) error {
+func (r *journalReader) add(rec model.Record) error {
 	kind, version, data, err := model.EncodeEvent(rec.Event)
 	if err != nil {
 		return err
@@ -223,7 +223,7 @@ func (r *pastReader) add(rec model.Record) error {
 		if r.config == nil {
 			r.config, r.origin = e.Config, rec.Time
 		}
-		r.crowd.configure(&e.Config.Cluster)
+		r.occupancy.configure(&e.Config.Cluster)
 	case model.NodeHealth, model.LeafHealth:
 		r.health(e)
 	default:
@@ -236,7 +236,7 @@ func (r *pastReader) add(rec model.Record) error {
 }
 
 // job folds the events of jobs.
-func (r *pastReader) job(e model.Event) {
+func (r *journalReader) job(e model.Event) {
 	switch e := e.(type) {
 	case model.JobSubmitted:
 		r.submitted(e)
@@ -258,7 +258,7 @@ func (r *pastReader) job(e model.Event) {
 		}
 	case model.AttemptEnded:
 		delete(r.live, e.Attempt)
-		r.crowd.leave(e.Attempt)
+		r.occupancy.leave(e.Attempt)
 	case model.Rotated:
 		r.rotated(&e.Rotation)
 	case model.TaskRefused:
@@ -268,15 +268,15 @@ func (r *pastReader) job(e model.Event) {
 	case model.TaskExited:
 		r.exited(e)
 	default:
-		r.missed(e)
+		r.countNotRepeated(e)
 	}
 }
 
-// missed counts events that are not repeated and say nothing about work.
-func (r *pastReader) missed(e model.Event) {
+// countNotRepeated counts events that are not repeated and say nothing about work.
+func (r *journalReader) countNotRepeated(e model.Event) {
 	switch e := e.(type) {
 	case model.TaskUnknown:
-		if a, i := r.at(e.Attempt, e.Task); i >= 0 && i < len(a.nodes) && !r.down[a.nodes[i]] {
+		if a, i := r.liveTask(e.Attempt, e.Task); i >= 0 && i < len(a.nodes) && !r.down[a.nodes[i]] {
 			r.counts.NotRepeated.add(missedUnknown)
 		}
 	case model.Progress:
@@ -287,78 +287,78 @@ func (r *pastReader) missed(e model.Event) {
 }
 
 // jobEnded notes how a job ended.
-func (r *pastReader) jobEnded(e model.JobEnded) {
+func (r *journalReader) jobEnded(e model.JobEnded) {
 	delete(r.open, e.Job)
-	r.crowd.forget(e.Job)
+	r.occupancy.forget(e.Job)
 	j := r.jobs[e.Job]
 	if j == nil || e.Cause == model.EndStopped || e.Cause == model.EndTimeLimit {
 		return
 	}
-	ends := func(t pastTask) bool { return t.run(j.retry, 0) != nil }
+	ends := func(t recordedTask) bool { return t.run(j.retry, 0) != nil }
 	if j.succeeded = e.Phase == model.Succeeded; !slices.ContainsFunc(j.tasks, ends) {
-		j.cut = true
+		j.cutShort = true
 		if e.Cause != model.EndSucceeded { // it ended well within the grace of a preemption
 			r.counts.NotRepeated.add(missedEnd)
 		}
 	}
 }
 
-// begun records the start of a task, once for each attempt, and returns it.
-func (r *pastReader) begun(a *pastAttempt, i int, delay model.Duration) *pastStart {
+// noteStart records the start of a task, once for each attempt, and returns it.
+func (r *journalReader) noteStart(a *recordedAttempt, i int, delay model.Duration) *recordedStart {
 	t := &a.job.tasks[a.tasks[i]]
-	if !a.begun[i] {
-		a.begun[i] = true
-		t.starts = append(t.starts, pastStart{delay: delay})
+	if !a.startNoted[i] {
+		a.startNoted[i] = true
+		t.starts = append(t.starts, recordedStart{delay: delay})
 	}
 	return &t.starts[len(t.starts)-1]
 }
 
 // refused counts a start that a node refused. A refusal through the job's own fault is an end
 // like any other, and is repeated.
-func (r *pastReader) refused(e model.TaskRefused) {
+func (r *journalReader) refused(e model.TaskRefused) {
 	if !e.Job {
 		r.counts.NotRepeated.add(missedRefusal)
 		return
 	}
-	if a, i := r.at(e.Attempt, e.Task); i >= 0 && int(a.tasks[i]) < len(a.job.tasks) {
-		s := r.begun(a, i, model.Duration(r.last.Time-a.placed))
+	if a, i := r.liveTask(e.Attempt, e.Task); i >= 0 && int(a.tasks[i]) < len(a.job.tasks) {
+		s := r.noteStart(a, i, model.Duration(r.last.Time-a.placed))
 		if a.stopSent > 0 { // the refusal came before the stop did
 			s.stopDelay, s.stopped = model.Duration(r.last.Time-a.stopSent)+1, &model.Exit{Cause: model.NeverStarted}
 		}
 		t := &a.job.tasks[a.tasks[i]]
-		t.runs = append(t.runs, pastRun{retry: a.retry, refused: e.Reason})
+		t.runs = append(t.runs, recordedRun{retry: a.retry, refused: e.Reason})
 	}
 }
 
-func (r *pastReader) submitted(e model.JobSubmitted) {
-	j := &pastJob{checkpoint: e.Job.Hints.Checkpoint, declared: e.Job.Hints.Duration}
+func (r *journalReader) submitted(e model.JobSubmitted) {
+	j := &recordedJob{checkpoint: e.Job.Hints.Checkpoint, declared: e.Job.Hints.Duration}
 	n := int32(0)
 	for i := range e.Job.Roles {
 		n += e.Job.Roles[i].Tasks
 	}
 	j.gpus = leavesOf(e.Job)
-	j.tasks = make([]pastTask, n)
+	j.tasks = make([]recordedTask, n)
 	r.jobs[e.ID], r.open[e.ID] = j, e.Job
 	r.counts.Jobs++
 }
 
-func (r *pastReader) placed(id model.AttemptID, p *cell.Placement) {
+func (r *journalReader) placed(id model.AttemptID, p *cell.Placement) {
 	spec := r.open[id.Job]
 	if spec == nil || int(id.Gang) >= len(spec.Gangs) {
 		return
 	}
-	a := &pastAttempt{job: r.jobs[id.Job], tasks: spec.Gangs[id.Gang].Tasks, speed: perf.FullSpeed, since: r.last.Time, placed: r.last.Time}
-	a.retry, a.paces, a.begun = a.job.retry, make([]*perf.Pace, len(a.tasks)), make([]bool, len(a.tasks))
+	a := &recordedAttempt{job: r.jobs[id.Job], tasks: spec.Gangs[id.Gang].Tasks, speed: perf.FullSpeed, since: r.last.Time, placed: r.last.Time}
+	a.retry, a.paces, a.startNoted = a.job.retry, make([]*perf.Pace, len(a.tasks)), make([]bool, len(a.tasks))
 	for i := range min(len(p.Tasks), len(a.tasks)) {
 		a.nodes = append(a.nodes, p.Tasks[i].Node)
 	}
 	r.live[id] = a
-	a.speed = r.crowd.enter(id, spec, p.Tasks)
-	a.startUp = r.crowd.startUp(id, a.job.gpus)
+	a.speed = r.occupancy.enter(id, spec, p.Tasks)
+	a.startUp = r.occupancy.startUp(id, a.job.gpus)
 }
 
-// faster changes the speed of an attempt from now on.
-func (r *pastReader) faster(id model.AttemptID, speed perf.Speed) {
+// setSpeed changes the speed of an attempt from now on.
+func (r *journalReader) setSpeed(id model.AttemptID, speed perf.Speed) {
 	a := r.live[id]
 	if a == nil {
 		return
@@ -372,61 +372,61 @@ func (r *pastReader) faster(id model.AttemptID, speed perf.Speed) {
 }
 
 // rotated sets the turns of attempts that share GPUs from now on.
-func (r *pastReader) rotated(turns *model.Rotation) {
+func (r *journalReader) rotated(turns *model.Rotation) {
 	for _, turn := range turns.Turns {
 		for _, id := range turn {
 			if a := r.live[id]; a != nil {
 				a.ran = model.Duration(a.clock(id, r.last.Time))
-				a.since, a.turns = r.last.Time, turns
+				a.since, a.rotation = r.last.Time, turns
 				if a.stopSent == r.last.Time {
 					a.stopped = a.clock(id, r.last.Time+1)
 				}
 			}
 		}
 	}
-	r.crowd.rotate(turns)
+	r.occupancy.rotate(turns)
 }
 
-// at finds a task of a live attempt. i is its index in the attempt, and -1 where there is
+// liveTask finds a task of a live attempt. i is its index in the attempt, and -1 where there is
 // none.
-func (r *pastReader) at(id model.AttemptID, task int32) (a *pastAttempt, i int) {
+func (r *journalReader) liveTask(id model.AttemptID, task int32) (a *recordedAttempt, i int) {
 	if a = r.live[id]; a == nil {
 		return nil, -1
 	}
 	return a, slices.Index(a.tasks, task)
 }
 
-func (r *pastReader) started(e model.TaskStarted) {
-	if a, i := r.at(e.Attempt, e.Task); i >= 0 && a.paces[i] == nil && int(a.tasks[i]) < len(a.job.tasks) {
-		r.begun(a, i, model.Duration(r.last.Time-a.placed))
+func (r *journalReader) started(e model.TaskStarted) {
+	if a, i := r.liveTask(e.Attempt, e.Task); i >= 0 && a.paces[i] == nil && int(a.tasks[i]) < len(a.job.tasks) {
+		r.noteStart(a, i, model.Duration(r.last.Time-a.placed))
 		p := perf.NewPace(a.clock(e.Attempt, r.last.Time), a.startUp, a.speed)
 		a.paces[i] = &p
 	}
 }
 
-// startsUnseen records the start of a task of which the journal has only the end. That
+// noteUnseenStart records the start of a task of which the journal has only the end. That
 // happens to a task that starts while its attempt is being stopped.
-func (r *pastReader) startsUnseen(id model.AttemptID, a *pastAttempt, i int) {
+func (r *journalReader) noteUnseenStart(id model.AttemptID, a *recordedAttempt, i int) {
 	delay, clock := model.Duration(0), a.clock(id, a.placed)
 	if a.stopSent > 0 {
 		delay, clock = model.Duration(min(a.stopSent+1, r.last.Time)-a.placed), a.stopped
 	}
-	r.begun(a, i, delay)
+	r.noteStart(a, i, delay)
 	p := perf.NewPace(clock, a.startUp, a.speed)
 	a.paces[i] = &p
 }
 
-func (r *pastReader) exited(e model.TaskExited) {
-	a, i := r.at(e.Attempt, e.Task)
+func (r *journalReader) exited(e model.TaskExited) {
+	a, i := r.liveTask(e.Attempt, e.Task)
 	if i < 0 || int(a.tasks[i]) >= len(a.job.tasks) {
 		return
 	}
 	x := e.Exit
-	if !a.begun[i] && x.Cause != model.NeverStarted {
-		r.startsUnseen(e.Attempt, a, i)
+	if !a.startNoted[i] && x.Cause != model.NeverStarted {
+		r.noteUnseenStart(e.Attempt, a, i)
 	}
 	if x.Cause.Accountable() || x.Cause == model.NeverStarted {
-		s := r.begun(a, i, model.Duration(r.last.Time-a.placed)+1) // one that never started ended after its stop
+		s := r.noteStart(a, i, model.Duration(r.last.Time-a.placed)+1) // one that never started ended after its stop
 		if a.stopSent > 0 {
 			s.stopDelay, s.stopped = model.Duration(r.last.Time-a.stopSent), &x
 		}
@@ -450,7 +450,7 @@ func (r *pastReader) exited(e model.TaskExited) {
 
 // runEnds adds the work of a run that ends now. exit is nil where the task did not end by
 // itself.
-func (r *pastReader) runEnds(id model.AttemptID, a *pastAttempt, i int, exit *model.Exit) {
+func (r *journalReader) runEnds(id model.AttemptID, a *recordedAttempt, i int, exit *model.Exit) {
 	p := a.paces[i]
 	if p == nil {
 		return
@@ -458,20 +458,20 @@ func (r *pastReader) runEnds(id model.AttemptID, a *pastAttempt, i int, exit *mo
 	a.paces[i] = nil
 	t := &a.job.tasks[a.tasks[i]]
 	if !a.job.checkpoint {
-		t.tail = 0
+		t.unfinished = 0
 	}
 	did := p.Done(a.clock(id, r.last.Time))
-	t.tail += did
+	t.unfinished += did
 	if exit == nil {
-		t.starts[len(t.starts)-1].did = did
+		t.starts[len(t.starts)-1].work = did
 	} else {
-		t.runs = append(t.runs, pastRun{retry: a.retry, work: t.tail, exit: *exit})
-		t.tail = 0
+		t.runs = append(t.runs, recordedRun{retry: a.retry, work: t.unfinished, exit: *exit})
+		t.unfinished = 0
 	}
 }
 
 // health counts faults.
-func (r *pastReader) health(e model.Event) {
+func (r *journalReader) health(e model.Event) {
 	switch e := e.(type) {
 	case model.NodeHealth:
 		if r.down[e.Node] = !e.Up; e.Up {
@@ -488,7 +488,7 @@ func (r *pastReader) health(e model.Event) {
 
 // rebooted notes the reboot of a node: at the event with which it came up at this instant, or
 // else at the present event.
-func (r *pastReader) rebooted(n cell.NodeName) {
+func (r *journalReader) rebooted(n cell.NodeName) {
 	up, known := r.up[n]
 	if !known || up.Time != r.last.Time {
 		up = r.last
@@ -501,7 +501,7 @@ func (r *pastReader) rebooted(n cell.NodeName) {
 }
 
 // medianService is the median over jobs of their GPU-seconds.
-func (p *past) medianService() (int64, error) {
+func (p *recordedWork) medianService() (int64, error) {
 	var all []int64
 	for _, j := range p.jobs {
 		all = append(all, int64(j.longest()/model.Second)*int64(j.gpus))
@@ -515,7 +515,7 @@ func (p *past) medianService() (int64, error) {
 
 // horizon is when a replay ends at the latest. By then all jobs could have run one after the
 // other a hundred times.
-func (p *past) horizon() model.Time {
+func (p *recordedWork) horizon() model.Time {
 	at := p.end
 	for _, j := range p.jobs {
 		at = at.Add(100 * min(max(j.longest(), j.declared, model.Hour), 1<<50))

@@ -32,8 +32,8 @@ func (m Meta) writeOf(ctx context.Context, kind string, said ...any) (write, err
 	return write{meta: m.of(ctx), request: sha256.Sum256(text), submit: kind == "submit"}, nil
 }
 
-// wanted is a request about a job or a node, which ref names.
-type wanted struct {
+// target is a request about a job or a node, which ref names.
+type target struct {
 	*Meta
 	verb, ref string
 	what      any
@@ -41,13 +41,13 @@ type wanted struct {
 
 // command gives the core a command, once per idempotency key. make makes the command, with
 // its line for the audit log.
-func (s *Server) command(ctx context.Context, in wanted, make func(model.Meta) (model.Command, *engine.Audit, error)) (
+func (s *Server) command(ctx context.Context, in target, make func(model.Meta) (model.Command, *engine.Audit, error)) (
 	*body[rest.Done], error) {
 	w, err := in.writeOf(ctx, in.verb, in.ref, in.what)
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	reply, err := s.once(ctx, w, func() (engine.Reply, error) {
+	reply, err := s.doOnce(ctx, w, func() (engine.Reply, error) {
 		c, line, err := make(w.meta)
 		if err != nil {
 			return engine.Reply{}, err
@@ -63,10 +63,10 @@ func (s *Server) command(ctx context.Context, in wanted, make func(model.Meta) (
 // sealRetry is how long a client should wait while its submission is not sealed.
 const sealRetry = 5 // seconds
 
-// once does a request, or returns the first answer to a repeated one. A submission is
+// doOnce does a request, or returns the first answer to a repeated one. A submission is
 // acknowledged only when it is in the database and sealed, also when it is repeated.
-func (s *Server) once(ctx context.Context, w write, do func() (engine.Reply, error)) (engine.Reply, error) {
-	reply, err := s.first(ctx, w, do)
+func (s *Server) doOnce(ctx context.Context, w write, do func() (engine.Reply, error)) (engine.Reply, error) {
+	reply, err := s.firstAnswer(ctx, w, do)
 	if err != nil || !w.submit {
 		return reply, err
 	}
@@ -79,10 +79,10 @@ func (s *Server) once(ctx context.Context, w write, do func() (engine.Reply, err
 	return reply, nil
 }
 
-// first returns the first answer to a repeated request, before it checks anything that may
+// firstAnswer returns the first answer to a repeated request, before it checks anything that may
 // have changed since: whether the job lives, whether the file is still valid, what If-Match
 // names. A new request is done.
-func (s *Server) first(ctx context.Context, w write, do func() (engine.Reply, error)) (engine.Reply, error) {
+func (s *Server) firstAnswer(ctx context.Context, w write, do func() (engine.Reply, error)) (engine.Reply, error) {
 	if w.meta.Key == "" {
 		return do()
 	}

@@ -20,17 +20,17 @@ const (
 // SendFolder sends a folder, unless the server has it already, and returns its digest. say is
 // called with what the user should know.
 func SendFolder(ctx context.Context, client *Client, dir string, say func(string)) (digest string, err error) {
-	return folder(ctx, client, dir, upload.Open, say)
+	return sendFolder(ctx, client, dir, upload.Open, say)
 }
 
 // SendContext is SendFolder for the build context of an image, with its Dockerfile.
 func SendContext(ctx context.Context, client *Client, dir, dockerfile string, say func(string)) (digest string, err error) {
-	return folder(ctx, client, dir, func(dir string, l upload.Limits) (*upload.Folder, error) {
+	return sendFolder(ctx, client, dir, func(dir string, l upload.Limits) (*upload.Folder, error) {
 		return upload.OpenContext(dir, dockerfile, l)
 	}, say)
 }
 
-func folder(ctx context.Context, client *Client, dir string, open func(string, upload.Limits) (*upload.Folder, error), say func(string)) (digest string, err error) {
+func sendFolder(ctx context.Context, client *Client, dir string, open func(string, upload.Limits) (*upload.Folder, error), say func(string)) (digest string, err error) {
 	had, err := client.Uploads(ctx)
 	if err != nil {
 		return "", err
@@ -50,7 +50,7 @@ func folder(ctx context.Context, client *Client, dir string, open func(string, u
 	}
 	say(what)
 	for try := 1; ; try++ {
-		err = once(ctx, client, f)
+		err = sendOnce(ctx, client, f)
 		if CodeOf(err) != CodeBusy || try == tries {
 			return f.Digest, err
 		}
@@ -62,9 +62,9 @@ func folder(ctx context.Context, client *Client, dir string, open func(string, u
 	}
 }
 
-// once sends a folder. If the archive cannot be made that is the error, whatever the server
+// sendOnce sends a folder. If the archive cannot be made that is the error, whatever the server
 // says about the part that it got.
-func once(ctx context.Context, client *Client, f *upload.Folder) error {
+func sendOnce(ctx context.Context, client *Client, f *upload.Folder) error {
 	r, w := io.Pipe()
 	made := make(chan error, 1)
 	go func() {

@@ -19,25 +19,25 @@ import (
 )
 
 // most is how many jobs of a filter a command changes without a question.
-const most = 1
+const maxUnasked = 1
 
-// wish is a command on named jobs, or on those that match a filter.
-type wish struct {
-	verb  string               // in the question
-	done  string               // printed for each job
-	idle  string               // printed for a named job to which the command does not apply; "" sends it to the server all the same
-	fits  func(*rest.Job) bool // selects jobs of a filter to which the command applies
-	ask   func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error)
-	after func(ctx context.Context, refs []string) error // called after all requests; nil is nothing
+// bulkCommand is a command on named jobs, or on those that match a filter.
+type bulkCommand struct {
+	verb          string               // in the question
+	done          string               // printed for each job
+	notApplicable string               // printed for a named job to which the command does not apply; "" sends it to the server all the same
+	applies       func(*rest.Job) bool // selects jobs of a filter to which the command applies
+	ask           func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error)
+	after         func(ctx context.Context, refs []string) error // called after all requests; nil is nothing
 }
 
-// wish makes a command from a wish.
-func (k *commands) wish(c *cobra.Command, w *wish) *cobra.Command {
+// bulkCommand makes a command from a wish.
+func (k *commands) bulkCommand(c *cobra.Command, w *bulkCommand) *cobra.Command {
 	filter, yes := k.filter(c), false
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	var asked []string
 	do := func(ctx context.Context, client *rest.Client, jobs []rest.Job) error {
-		refs, err := k.askAll(ctx, client, jobs, w)
+		refs, err := k.sendAll(ctx, client, jobs, w)
 		asked = append(asked, refs...)
 		return err
 	}
@@ -73,7 +73,7 @@ func (k *commands) wish(c *cobra.Command, w *wish) *cobra.Command {
 }
 
 // matching finds the jobs of a filter, and asks before it changes many.
-func (k *commands) matching(c *cobra.Command, filter *Filter, yes bool, w *wish,
+func (k *commands) matching(c *cobra.Command, filter *Filter, yes bool, w *bulkCommand,
 	do func(context.Context, *rest.Client, []rest.Job) error) error {
 	q, err := filter.Query()
 	if err != nil {
@@ -96,14 +96,14 @@ func (k *commands) matching(c *cobra.Command, filter *Filter, yes bool, w *wish,
 		}
 	}
 	jobs = slices.DeleteFunc(jobs, func(j rest.Job) bool {
-		return j.Phase.Ended() || j.Stopping || w.fits != nil &&
-			!w.fits(&j)
+		return j.Phase.Ended() || j.Stopping || w.applies != nil &&
+			!w.applies(&j)
 	})
 	if len(jobs) == 0 {
 		return fmt.Errorf("no job matches that comb job %s could take", w.verb)
 	}
-	if len(jobs) > most && !yes {
-		if agreed, err := k.agreed(w.verb, jobs); err != nil {
+	if len(jobs) > maxUnasked && !yes {
+		if agreed, err := k.confirmJobs(w.verb, jobs); err != nil {
 			return err
 		} else if !agreed {
 			return errors.New("nothing is done: answer yes, or give --yes")
@@ -112,8 +112,8 @@ func (k *commands) matching(c *cobra.Command, filter *Filter, yes bool, w *wish,
 	return do(c.Context(), client, jobs)
 }
 
-// agreed lists jobs and asks about them.
-func (k *commands) agreed(verb string, jobs []rest.Job) (bool, error) {
+// confirmJobs lists jobs and asks about them.
+func (k *commands) confirmJobs(verb string, jobs []rest.Job) (bool, error) {
 	for i := range jobs[:min(len(jobs), 20)] {
 		fmt.Fprintf(k.Errs, "  %s (%d), %s, VC %s\n", jobs[i].Ref, jobs[i].ID, jobs[i].Phase, jobs[i].VC)
 	}
@@ -123,9 +123,9 @@ func (k *commands) agreed(verb string, jobs []rest.Job) (bool, error) {
 	return cli.Answered(k.App, fmt.Sprintf("%s these %d jobs?", verb, len(jobs)))
 }
 
-// askAll sends the command for each job, and reports those for which it was sent even when
+// sendAll sends the command for each job, and reports those for which it was sent even when
 // another one fails. It returns them.
-func (k *commands) askAll(ctx context.Context, client *rest.Client, jobs []rest.Job, w *wish) (asked []string,
+func (k *commands) sendAll(ctx context.Context, client *rest.Client, jobs []rest.Job, w *bulkCommand) (asked []string,
 	err error) {
 	var out []rest.Done
 	var lines []string
@@ -139,8 +139,8 @@ func (k *commands) askAll(ctx context.Context, client *rest.Client, jobs []rest.
 		}
 		out, asked = append(out, done), append(asked, ref)
 		said := w.done
-		if w.idle != "" && !w.fits(&jobs[i]) {
-			said = w.idle
+		if w.notApplicable != "" && !w.applies(&jobs[i]) {
+			said = w.notApplicable
 		}
 		if strings.Contains(said, "{job}") {
 			lines = append(lines, strings.ReplaceAll(said, "{job}", fmt.Sprintf("job %s (%d)", jobs[i].Ref,
@@ -171,7 +171,7 @@ and --name. More than one job of a filter is shown first, and stopped after a ye
 		Example: "  comb job stop train\n  comb job stop --user alice --name sweep- --yes"}
 	c.Flags().StringVar(&reason, "reason", "", "shown to users")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until they have ended")
-	return k.wish(c, &wish{verb: "stop", done: "asked {job} to stop",
+	return k.bulkCommand(c, &bulkCommand{verb: "stop", done: "asked {job} to stop",
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Stop(ctx, ref, reason)
 		},
@@ -202,7 +202,7 @@ submission, stands in no other job's way, and gives back cells that were being f
 comb job requeue --hold stops it first.`,
 		Example: "  comb job hold train --reason 'the data is not there yet'\n  comb job hold --vc vision --state waiting --yes"}
 	c.Flags().StringVar(&reason, "reason", "", "shown to users")
-	return k.wish(c, &wish{verb: "hold", done: "held", fits: func(j *rest.Job) bool { return j.Phase == model.Waiting && j.Held == nil },
+	return k.bulkCommand(c, &bulkCommand{verb: "hold", done: "held", applies: func(j *rest.Job) bool { return j.Phase == model.Waiting && j.Held == nil },
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Hold(ctx, ref, reason)
 		}})
@@ -211,8 +211,8 @@ comb job requeue --hold stops it first.`,
 func (k *commands) release() *cobra.Command {
 	c := &cobra.Command{Use: "release [JOB...]", Short: "Let held jobs start",
 		Example: "  comb job release train\n  comb job release --vc vision --yes"}
-	return k.wish(c, &wish{verb: "release", done: "released", idle: "nothing was changed: it was not held",
-		fits: func(j *rest.Job) bool { return j.Held != nil },
+	return k.bulkCommand(c, &bulkCommand{verb: "release", done: "released", notApplicable: "nothing was changed: it was not held",
+		applies: func(j *rest.Job) bool { return j.Held != nil },
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Release(ctx, ref)
 		}})
@@ -226,8 +226,8 @@ on from their checkpoints. No retry is counted. With --hold they are held from t
 		Example: "  comb job requeue train --reason 'node n7 is slow'\n  comb job requeue train --hold"}
 	c.Flags().StringVar(&in.Reason, "reason", "", "shown to users")
 	c.Flags().BoolVar(&in.Hold, "hold", false, "and hold them")
-	return k.wish(c, &wish{verb: "requeue", done: "stopped and back in the queue",
-		fits: func(j *rest.Job) bool { return j.Phase == model.Active },
+	return k.bulkCommand(c, &bulkCommand{verb: "requeue", done: "stopped and back in the queue",
+		applies: func(j *rest.Job) bool { return j.Phase == model.Active },
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Requeue(ctx, ref, in)
 		}})
@@ -244,7 +244,7 @@ oppo, test, prod, crit or a number; --time-limit a time, or 0 for none.`,
 	_ = c.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(model.PriorityNames(),
 		cobra.ShellCompDirectiveNoFileComp))
 	var in rest.UpdateRequest
-	out := k.wish(c, &wish{verb: "update", done: "updated",
+	out := k.bulkCommand(c, &bulkCommand{verb: "update", done: "updated",
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Update(ctx, ref, in)
 		}})
