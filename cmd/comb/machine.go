@@ -120,7 +120,7 @@ func (d *daemon) rereadFile(file *config.Cluster) (*config.Cluster, error) {
 func (d *daemon) checkCluster(c *model.Config) error {
 	if d.executor != nil { // else it is checked again when there is an executor
 		if d.pods != nil {
-			kube.Known(d.pods) // nodes tell what pods can do; an API server that is away is reported below
+			kube.AwaitNodes(d.pods) // nodes tell what pods can do; an API server that is away is reported below
 		}
 		if err := engine.CheckAbilities(c, policy.New, d.executor); err != nil {
 			return err
@@ -179,7 +179,7 @@ func (d *daemon) checkConfig(c *model.Config, file *config.Cluster, inForce bool
 		if err = d.checkCluster(c); err != nil {
 			err = fmt.Errorf("%s: %w", d.flags.cluster, err)
 		}
-	} else if d.pods == nil || kube.Known(d.pods) { // nodes tell what pods can do
+	} else if d.pods == nil || kube.AwaitNodes(d.pods) { // nodes tell what pods can do
 		err = engine.CheckAbilities(c, policy.New, d.executor)
 	}
 	if err == nil || !inForce {
@@ -251,7 +251,7 @@ func (d *daemon) checkNodes(c *model.Config) error {
 	}
 	away, err := d.pods.CheckNodes(config.NodeNames(c), had)
 	if len(away) > 0 {
-		d.log.Warn("the Kubernetes cluster has no such nodes now: nothing starts there", "nodes", kube.Some(away))
+		d.log.Warn("the Kubernetes cluster has no such nodes now: nothing starts there", "nodes", kube.FirstFew(away))
 	}
 	claims := slices.ContainsFunc(c.Cluster.SKUs, func(s cell.SKU) bool { return s.DRA.Class != "" })
 	lost, unasked, without := kube.CheckNamespaces(d.pods, model.Namespaces(c), hadSpaces, claims)
@@ -259,7 +259,7 @@ func (d *daemon) checkNodes(c *model.Config) error {
 		d.log.Warn("a namespace of the cluster file cannot be used now: nothing starts there", "namespace", why)
 	}
 	if len(unasked) > 0 {
-		d.log.Warn("the API server of Kubernetes did not say in time whether pods can be in namespaces of the cluster file", "namespaces", kube.Some(unasked))
+		d.log.Warn("the API server of Kubernetes did not say in time whether pods can be in namespaces of the cluster file", "namespaces", kube.FirstFew(unasked))
 	}
 	return errors.Join(err, without, kube.CheckClaims(d.pods, c.Cluster.SKUs))
 }
@@ -337,7 +337,7 @@ func (d *daemon) leavesOf(node cell.NodeName) (list []kube.Leaf) {
 
 // openKube makes the executor of a Kubernetes cluster, and the server that its pods talk to.
 func (d *daemon) openKube(ctx context.Context) error {
-	way, listener, err := d.flags.kube.Line(ctx, d.kube, d.flags.data, d.flags.uploadLimit.Bytes())
+	way, listener, err := d.flags.kube.ServerLink(ctx, d.kube, d.flags.data, d.flags.uploadLimit.Bytes())
 	if err != nil {
 		return err
 	}
@@ -351,12 +351,12 @@ func (d *daemon) openKube(ctx context.Context) error {
 	d.pods, err = kube.New(kube.Options{API: d.kube, Dir: d.store.JobsDir(),
 		KeyFile: filepath.Join(d.flags.data, "pod-key"),
 		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Identity: identities(d.people),
-		Storage: d.storage, Leaves: d.leavesOf, Namespace: d.namespaceOf, InfiniBand: d.infinibandOf, Work: d.flags.kube.Work, DiskMB: int64(d.flags.boxDisk.MemoryFlag), MostMB: d.flags.boxDisk.Most(), Line: way, Code: code,
+		Storage: d.storage, Leaves: d.leavesOf, Namespace: d.namespaceOf, InfiniBand: d.infinibandOf, Work: d.flags.kube.Work, DiskMB: int64(d.flags.boxDisk.MemoryFlag), MostMB: d.flags.boxDisk.Most(), ServerLink: way, Code: code,
 		Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})
 	d.executor = d.pods
 	if err == nil && listener != nil {
 		go func() {
-			if err := d.pods.Line().Serve(ctx, listener, d.log); err != nil {
+			if err := d.pods.PodHandler().Serve(ctx, listener, d.log); err != nil {
 				d.log.Error("pods are not answered any more: start the server again", "error", err)
 			}
 		}()

@@ -153,7 +153,7 @@ type daemon struct {
 	store    *store.Store
 	people   *people.Directory
 	uploads  *upload.Depot
-	live     *engine.Live
+	live     *engine.LiveInputs
 	executor executor.Executor
 	runtime  docker.Runtime
 	engine   *engine.Engine
@@ -263,7 +263,7 @@ func (d *daemon) openEngine(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find this program's own file: %w", err)
 	}
-	d.live = engine.NewLive(cli.WallTime)
+	d.live = engine.NewLiveInputs(cli.WallTime)
 	if d.people, err = people.Open(ctx, d.store, cli.WallTime); err != nil { // before any task starts
 		return err
 	}
@@ -295,7 +295,7 @@ func (d *daemon) configured() {
 	case *kube.Executor:
 		kube.LookAtLeaves(e)
 	case *local.Executor:
-		local.Renewed(e)
+		local.LookAgain(e)
 	}
 }
 
@@ -381,7 +381,7 @@ func (d *daemon) storage(vc cell.VCName, name string) (found model.Storage, ok b
 // checkUnknown refuses a journal that lacks attempts that ran here: it was cut off, or is an
 // older copy. At that time nothing was started or ended yet.
 func (d *daemon) checkUnknown(ctx context.Context) error {
-	var seen executor.Seen
+	var seen executor.FoundWork
 	var err error
 	if readErr := d.engine.Replica().Read(ctx, 0, func(s *core.State) {
 		seen,
@@ -483,7 +483,7 @@ func (d *daemon) stale(ctx context.Context, file *config.Cluster, present *model
 	}
 	tag, err := server.ETag(present) // an apply that was cut off may have put it in force
 	if err == nil {
-		err = store.SettleBegun(ctx, d.store, tag)
+		err = store.FinishBegun(ctx, d.store, tag)
 	}
 	if err != nil {
 		return false, err
@@ -509,7 +509,7 @@ func (d *daemon) keepFile(ctx context.Context, seq uint64, reason string) {
 		err = readErr
 	}
 	if err == nil {
-		err = store.SettleConfig(ctx, d.store, tag, engine.ConfigVersion{Time: cli.WallTime(), Author: "system",
+		err = store.RecordConfig(ctx, d.store, tag, engine.ConfigVersion{Time: cli.WallTime(), Author: "system",
 			Reason: reason}, d.source)
 	}
 	if err != nil {
@@ -553,7 +553,7 @@ func (d *daemon) sweep(ctx context.Context) {
 		}
 	})
 	if err == nil {
-		d.executor.Sweep(live)
+		d.executor.EndStrays(live)
 	}
 }
 

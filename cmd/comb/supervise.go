@@ -24,9 +24,9 @@ type taskCommand struct {
 func taskCommands() []taskCommand {
 	return []taskCommand{
 		{"supervise DIR", "Look after one task (started by the server)", local.Supervise},
-		{"inside UID", "Look after one task in its container (started by the server)", local.Inside},
-		{"lay FOLDER", "Put this program where a pod's task finds it (started by Kubernetes)", podinit.Lay},
-		{"attend ORDER COMMAND...", "Look after one task in its pod (started by Kubernetes)", podinit.Attend},
+		{"inside UID", "Look after one task in its container (started by the server)", local.ContainerInit},
+		{"lay FOLDER", "Put this program where a pod's task finds it (started by Kubernetes)", podinit.Install},
+		{"attend ORDER COMMAND...", "Look after one task in its pod (started by Kubernetes)", podinit.Main},
 		{"unpack ARCHIVE DIR DIGEST", "Unpack the code of a job (started by a supervisor)", task.UnpackMain},
 	}
 }

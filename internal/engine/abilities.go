@@ -9,8 +9,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Able is an Executor that can do more than start and stop tasks.
-type Able interface {
+// AbilityReporter is an Executor that can do more than start and stop tasks.
+type AbilityReporter interface {
 	// Abilities returns what the executor can do on leaves, and why it lacks the other abilities,
 	// in words for the server's administrator; "" where nothing can be done about that.
 	Abilities(Leaves) (has []model.Ability, why string)
@@ -47,7 +47,7 @@ func CheckAbilities(c *model.Config, policies model.Policies, x Executor) error 
 func lacks(vc model.VCConfig, needs []model.Ability, leaves Leaves, x Executor) (errs []error) {
 	var has []model.Ability
 	why := ""
-	if able, ok := x.(Able); ok {
+	if able, ok := x.(AbilityReporter); ok {
 		has, why = able.Abilities(leaves)
 	}
 	where := ""

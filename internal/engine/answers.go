@@ -48,9 +48,9 @@ func (a *Answered) reply() Reply {
 	return r
 }
 
-// Again returns the answer for a repeated request; a refusal if the key came with another
+// ReplyTo returns the answer for a repeated request; a refusal if the key came with another
 // request.
-func (a *Answered) Again(of Request) Reply {
+func (a *Answered) ReplyTo(of Request) Reply {
 	if a.Request != of {
 		return Reply{Refusal: &model.Refusal{Kind: model.Conflict, Message: fmt.Sprintf(
 			"idempotency key %q was used for another request: choose a new one", a.Meta.Key)}}
@@ -58,9 +58,9 @@ func (a *Answered) Again(of Request) Reply {
 	return a.reply()
 }
 
-// Answers is a Journal that remembers the Answered of its batches. Without it, a key only has an
+// AnswerJournal is a Journal that remembers the Answered of its batches. Without it, a key only has an
 // effect within its round.
-type Answers interface {
+type AnswerJournal interface {
 	// Recall returns the answer to the first command with that subject and key; nil if none is
 	// remembered. Any goroutine may call it.
 	Recall(ctx context.Context, m model.Meta) (*Answered, error)
@@ -84,7 +84,7 @@ func requestOf(in *Input) (Request, error) {
 
 // recall looks for an earlier answer to a command with a key, in this round and in the journal;
 // false if the command is new.
-func (e *Engine) recall(t *tentative, in *Input) (Reply, bool) {
+func (e *Engine) recall(t *pendingRound, in *Input) (Reply, bool) {
 	m := model.MetaOf(in.Command)
 	if m.Key == "" {
 		return Reply{}, false
@@ -94,7 +94,7 @@ func (e *Engine) recall(t *tentative, in *Input) (Reply, bool) {
 		return Reply{Err: err}, true
 	}
 	first := t.answered(m)
-	if journal, ok := e.o.Journal.(Answers); ok && first == nil {
+	if journal, ok := e.o.Journal.(AnswerJournal); ok && first == nil {
 		// If an answer cannot be looked up, the command is not executed: it may have been before.
 		if first, err = journal.Recall(context.Background(), m); err != nil {
 			return Reply{Err: fmt.Errorf("cannot look up idempotency key %q: %w", m.Key, err)}, true
@@ -103,11 +103,11 @@ func (e *Engine) recall(t *tentative, in *Input) (Reply, bool) {
 	if first == nil {
 		return Reply{}, false
 	}
-	return first.Again(request), true
+	return first.ReplyTo(request), true
 }
 
 // answered returns the answer of this round to a key; nil if there is none.
-func (t *tentative) answered(m model.Meta) *Answered {
+func (t *pendingRound) answered(m model.Meta) *Answered {
 	i, ok := t.keys[m]
 	if !ok {
 		return nil
@@ -116,7 +116,7 @@ func (t *tentative) answered(m model.Meta) *Answered {
 }
 
 // remember adds the answer to an accepted command to the batch.
-func (t *tentative) remember(now model.Time, in *Input, a model.Answer) error {
+func (t *pendingRound) remember(now model.Time, in *Input, a model.Answer) error {
 	m := model.MetaOf(in.Command)
 	if m.Key == "" {
 		return nil
@@ -135,7 +135,7 @@ func (t *tentative) remember(now model.Time, in *Input, a model.Answer) error {
 
 // complete adds to the answers what is known only at the end of a round: its last event, the
 // effects of configurations, and policies that failed as soon as a configuration brought them.
-func (t *tentative) complete(core *core.State, in []Input) {
+func (t *pendingRound) complete(core *core.State, in []Input) {
 	var failed []string
 	for _, r := range t.batch.Records {
 		if p, ok := r.Event.(model.PolicyFailed); ok {

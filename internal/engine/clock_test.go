@@ -16,7 +16,7 @@ func TestClockSetBack(t *testing.T) {
 	defer cancel()
 	behind := func() model.Time { return model.Time(time.Now().Add(-3 * time.Hour).UnixMicro()) }
 	last := model.Time(time.Now().UnixMicro())
-	l := engine.NewLive(behind)
+	l := engine.NewLiveInputs(behind)
 	l.NotBefore(last)
 	wake := last.Add(50 * model.Millisecond)
 	now, _, err := l.Next(ctx, wake)
@@ -34,7 +34,7 @@ func TestClockSetBackWhileRunning(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	behind := time.Duration(0)
-	l := engine.NewLive(func() model.Time { return model.Time(time.Now().Add(-behind).UnixMicro()) })
+	l := engine.NewLiveInputs(func() model.Time { return model.Time(time.Now().Add(-behind).UnixMicro()) })
 	before, _, err := l.Next(ctx, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 // instant is an executor whose tasks are over at once.
-type instant struct{ live *engine.Live }
+type instant struct{ live *engine.LiveInputs }
 
 func (x instant) Do(a model.Action) {
 	if a.Start == nil {
@@ -57,21 +57,21 @@ func (x instant) Do(a model.Action) {
 // durable is an engine on a real store with the wall clock.
 type durable struct {
 	store  *store.Store
-	live   *engine.Live
+	live   *engine.LiveInputs
 	engine *engine.Engine
 	end    func() error
 }
 
 func openDurable(dir string, every uint64) (*durable, error) {
-	return openWith(dir, every, func(live *engine.Live) engine.Executor { return instant{live} })
+	return openWith(dir, every, func(live *engine.LiveInputs) engine.Executor { return instant{live} })
 }
 
-func openWith(dir string, every uint64, runs func(*engine.Live) engine.Executor) (*durable, error) {
+func openWith(dir string, every uint64, runs func(*engine.LiveInputs) engine.Executor) (*durable, error) {
 	s, err := store.Open(ctx, dir, store.Options{Now: clock()})
 	if err != nil {
 		return nil, err
 	}
-	d := &durable{store: s, live: engine.NewLive(clock)}
+	d := &durable{store: s, live: engine.NewLiveInputs(clock)}
 	d.engine, err = engine.Open(ctx, engine.Options{Inputs: d.live, Executor: runs(d.live), Journal: s,
 		Policies: policy.New, Epoch: s.Epoch(), SnapshotEvery: every})
 	if err != nil {
@@ -280,7 +280,7 @@ func TestTakenUp(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for life := range 2 {
 		x := asked{make(chan struct{}), make(chan struct{})}
-		d, err := openWith(dir, 50, func(*engine.Live) engine.Executor { return x })
+		d, err := openWith(dir, 50, func(*engine.LiveInputs) engine.Executor { return x })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -99,7 +99,7 @@ type Batch struct {
 	// Secrets are the values that came with the jobs submitted in this batch.
 	// Those of the jobs in Ended are erased.
 	Secrets []JobSecrets
-	// Answers must be remembered by a journal that is an Answers. A batch may have answers and no
+	// Answers must be remembered by a journal that is an AnswerJournal. A batch may have answers and no
 	// records: then its commands were accepted and changed nothing.
 	Answers []Answered
 	// Audit are lines for the audit log, for a journal that has one.
@@ -127,8 +127,8 @@ type JobSecrets struct {
 	Values map[string]string
 }
 
-// Past selects jobs that have ended; zero values select all.
-type Past struct {
+// FinishedFilter selects jobs that have ended; zero values select all.
+type FinishedFilter struct {
 	Users  []string // any of them; empty: all, as for VCs and Phases
 	VCs    []string
 	Phases []model.Phase
@@ -139,21 +139,21 @@ type Past struct {
 	// Before is the cursor: only jobs with a smaller id.
 	Before model.JobID
 	// Order, if not nil, is another order than by latest submission. It has a cursor of its own.
-	Order *PastOrder
+	Order *FinishedOrder
 	// Limit is at most 1,000; 0 is 100.
 	Limit int
 }
 
-// PastOrder is an order of ended jobs: by a name, and by number where names are equal.
-type PastOrder struct {
+// FinishedOrder is an order of ended jobs: by a name, and by number where names are equal.
+type FinishedOrder struct {
 	By   string // name, user or vc; "": by number alone
 	Down bool
 	// After, if not nil, is the cursor: only jobs behind it.
-	After *PastPlace
+	After *FinishedPlace
 }
 
-// PastPlace is the position of a job in an order.
-type PastPlace struct {
+// FinishedPlace is the position of a job in an order.
+type FinishedPlace struct {
 	Key string // the value it is ordered by; "" by number
 	Job model.JobID
 }

@@ -351,7 +351,7 @@ func TestSnapshotsShortenTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := 0 // on a busy machine only the first one and the one of the end: none is begun while one is written
-	if err := m.Snapshots(ctx, func(k engine.Kept) error { kept++; return nil }); err != nil || kept < 2 {
+	if err := m.Snapshots(ctx, func(k engine.KeptSnapshot) error { kept++; return nil }); err != nil || kept < 2 {
 		t.Fatalf("%d snapshots, %v", kept, err)
 	}
 	state, seq, err := m.Snapshot(ctx)

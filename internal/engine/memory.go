@@ -13,7 +13,7 @@ import (
 type Memory struct {
 	mu        sync.Mutex
 	records   []model.Record
-	snapshots []Kept
+	snapshots []KeptSnapshot
 	secrets   map[model.JobID]map[string]string
 	ended     []model.JobStatus
 	answers   map[model.Meta]Answered
@@ -21,8 +21,8 @@ type Memory struct {
 	fault     func(Batch) error
 }
 
-// Kept is a kept snapshot: the canonical state as of event Seq.
-type Kept struct {
+// KeptSnapshot is a kept snapshot: the canonical state as of event Seq.
+type KeptSnapshot struct {
 	Seq   uint64
 	State []byte
 }
@@ -68,7 +68,7 @@ func (m *Memory) Append(_ context.Context, b Batch) error {
 	return nil
 }
 
-// Recall implements Answers.
+// Recall implements AnswerJournal.
 func (m *Memory) Recall(_ context.Context, of model.Meta) (*Answered, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,12 +110,12 @@ func (m *Memory) Snapshot(context.Context) ([]byte, uint64, error) {
 func (m *Memory) SaveSnapshot(_ context.Context, seq uint64, state []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.snapshots = append(m.snapshots, Kept{Seq: seq, State: state})
+	m.snapshots = append(m.snapshots, KeptSnapshot{Seq: seq, State: state})
 	return nil
 }
 
 // Snapshots implements History.
-func (m *Memory) Snapshots(_ context.Context, f func(Kept) error) error {
+func (m *Memory) Snapshots(_ context.Context, f func(KeptSnapshot) error) error {
 	m.mu.Lock()
 	kept := m.snapshots
 	m.mu.Unlock()

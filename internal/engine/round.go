@@ -14,8 +14,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// tentative is a round that is applied in memory but not durable yet.
-type tentative struct {
+// pendingRound is a round that is applied in memory but not durable yet.
+type pendingRound struct {
 	batch   Batch
 	replies []Reply // by input
 	actions []model.Action
@@ -30,7 +30,7 @@ type roundMemory struct {
 }
 
 // begin prepares a round of n inputs.
-func (e *Engine) begin(n int) (t tentative) {
+func (e *Engine) begin(n int) (t pendingRound) {
 	m := &e.mem
 	clear(m.actions)
 	if cap(m.replies) < n {
@@ -43,7 +43,7 @@ func (e *Engine) begin(n int) (t tentative) {
 }
 
 // keep saves a round's memory for the next.
-func (e *Engine) keep(t *tentative) {
+func (e *Engine) keep(t *pendingRound) {
 	e.mem.actions = t.actions
 	if e.o.Alone {
 		e.mem.records = t.batch.Records
@@ -78,7 +78,7 @@ func (f *fault) Error() string {
 
 // build checks and applies all inputs in order, decides once, and collects what must happen when
 // all of it is durable.
-func (e *Engine) build(now model.Time, in []Input) (t tentative, f *fault) {
+func (e *Engine) build(now model.Time, in []Input) (t pendingRound, f *fault) {
 	at := 0
 	defer func() {
 		if v := recover(); v != nil {
@@ -132,7 +132,7 @@ func (e *Engine) Heaviest() int64 {
 }
 
 // take checks and applies one input. Later commands of a round see the effects of earlier ones.
-func (e *Engine) take(t *tentative, now model.Time, at int, in *Input, full error) {
+func (e *Engine) take(t *pendingRound, now model.Time, at int, in *Input, full error) {
 	if in.Fact != nil {
 		e.apply(t, now, e.core.Accept(in.Fact))
 		return
@@ -167,7 +167,7 @@ func (e *Engine) take(t *tentative, now model.Time, at int, in *Input, full erro
 }
 
 // audit adds the audit line of an accepted command. changes says whether the command has events.
-func (t *tentative) audit(now model.Time, line *Audit, changes bool) {
+func (t *pendingRound) audit(now model.Time, line *Audit, changes bool) {
 	if line == nil || line.Changes && !changes {
 		return
 	}
@@ -178,7 +178,7 @@ func (t *tentative) audit(now model.Time, line *Audit, changes bool) {
 
 // replace puts the fallback policy in place of policies that cannot be made, and of those that
 // failed before in this round, as soon as an input has brought them.
-func (e *Engine) replace(t *tentative, now model.Time) {
+func (e *Engine) replace(t *pendingRound, now model.Time) {
 	for _, p := range e.core.Unmade() {
 		e.apply(t, now, []model.Event{p})
 	}
@@ -190,7 +190,7 @@ func (e *Engine) replace(t *tentative, now model.Time) {
 }
 
 // apply numbers and dates events, applies them, and adds them to the batch.
-func (e *Engine) apply(t *tentative, now model.Time, events []model.Event) {
+func (e *Engine) apply(t *pendingRound, now model.Time, events []model.Event) {
 	for _, event := range events {
 		r := model.Record{Seq: e.core.Seq() + 1, Time: now, Event: event}
 		e.core.Apply(r)
@@ -235,7 +235,7 @@ func refuseSubmits(in []Input, full error) []Input {
 // is dropped, and the job that it blames is quarantined, durably, before anything is decided
 // again. It returns the remaining inputs; an error if no cause could be removed, which ends the
 // loop. Each of these can happen to one VC or job only a bounded number of times, so it ends.
-func (e *Engine) survive(ctx context.Context, t *tentative, in []Input, f *fault) ([]Input, error) {
+func (e *Engine) survive(ctx context.Context, t *pendingRound, in []Input, f *fault) ([]Input, error) {
 	e.o.Log.Error("internal error in the core; rolling back", "job", f.job, "error", f)
 	if err := e.refold(ctx); err != nil {
 		return in, errors.Join(f, err)

@@ -169,7 +169,7 @@ func (e *Engine) alarm(ctx context.Context) (model.Time, error) {
 		if f == nil {
 			return at, nil
 		}
-		if _, err := e.survive(ctx, &tentative{}, nil, f); err != nil {
+		if _, err := e.survive(ctx, &pendingRound{}, nil, f); err != nil {
 			return 0, e.stop(nil, err)
 		}
 	}
@@ -259,7 +259,7 @@ func (e *Engine) append(ctx context.Context, b *Batch) error {
 }
 
 // publish publishes a durable batch and answers its commands.
-func (e *Engine) publish(t *tentative, in []Input) {
+func (e *Engine) publish(t *pendingRound, in []Input) {
 	if c, ok := e.o.Inputs.(interface{ NotBefore(model.Time) }); ok && e.core.Now() > e.last {
 		c.NotBefore(e.core.Now()) // decisions that followed at once took some microseconds
 	}

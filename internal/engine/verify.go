@@ -23,7 +23,7 @@ type History interface {
 	// Replay calls f for every record after seq, in order.
 	Replay(ctx context.Context, after uint64, f func(model.Record) error) error
 	// Snapshots calls f for every snapshot that is kept, oldest first.
-	Snapshots(ctx context.Context, f func(Kept) error) error
+	Snapshots(ctx context.Context, f func(KeptSnapshot) error) error
 }
 
 // Tables is a History that keeps more than events and snapshots. Check reads all of that, and the
@@ -81,7 +81,7 @@ func Verify(ctx context.Context, h History, policies model.Policies) (Report, er
 		return v.report, err
 	}
 	v.tables = len(v.report.Problems)
-	err = h.Snapshots(ctx, func(k Kept) error {
+	err = h.Snapshots(ctx, func(k KeptSnapshot) error {
 		v.kept[k.Seq] = k.State
 		return nil
 	})

@@ -21,10 +21,10 @@ import (
 type Executor interface {
 	engine.Executor
 	engine.Adopter
-	engine.Able
-	// Sweep ends what runs for attempts that are not live. It is called once, after the first
+	engine.AbilityReporter
+	// EndStrays ends what runs for attempts that are not live. It is called once, after the first
 	// round of actions that follows a start. It returns the names of the tasks that it ended.
-	Sweep(live []model.AttemptID) []string
+	EndStrays(live []model.AttemptID) []string
 	// OpenLog opens a task's log at an offset; see Log. A negative offset counts from the end.
 	// ErrNoLog says that there is none (yet), ErrReplaced that something else stands in its place.
 	OpenLog(ref LogRef, from int64) (Log, error)
@@ -51,11 +51,11 @@ type Executor interface {
 // Identity stands for those of their image, or of their server.
 type Identity struct{ UID, GID uint32 }
 
-// Whose returns a function that says as which user the tasks of an attempt run: the one that its
+// IdentityOf returns a function that says as which user the tasks of an attempt run: the one that its
 // job keeps. A job of an old journal keeps none: for it ask is called, once, for the present
 // numbers of its user. An error says that there is no such user; its tasks must not run as the
 // server instead. With a nil ask it is the zero Identity.
-func Whose(job *model.Job, ask func(user model.Subject) (Identity, error)) func() (Identity, error) {
+func IdentityOf(job *model.Job, ask func(user model.Subject) (Identity, error)) func() (Identity, error) {
 	return sync.OnceValues(func() (Identity, error) {
 		if job.Numbered || job.UID != 0 || ask == nil {
 			return Identity{job.UID, job.GID}, nil
@@ -82,8 +82,8 @@ const (
 	Stderr = "stderr"
 )
 
-// Turn says that a stream of a task had To bytes when the other one went on.
-type Turn struct {
+// StreamSwitch says that a stream of a task had To bytes when the other one went on.
+type StreamSwitch struct {
 	Stream string
 	To     int64
 }
@@ -98,12 +98,12 @@ type Log struct {
 	// GapStart and GapEnd are the part that rotation had dropped by then; both are 0 when there
 	// was none. The first lines are before the gap.
 	GapStart, GapEnd int64
-	// Turns says in which order both streams of the task were printed: each Turn is how far one
+	// Switches says in which order both streams of the task were printed: each StreamSwitch is how far one
 	// stream was when the other went on. Those up to the offsets in behind (of stdout and stderr)
-	// are left out, except the last one. What is printed after the last Turn is not in it. If the
-	// lengths of both logs are read first, and Turns after them, no Turn within these lengths is
+	// are left out, except the last one. What is printed after the last StreamSwitch is not in it. If the
+	// lengths of both logs are read first, and Turns after them, no StreamSwitch within these lengths is
 	// missing. nil: the order is not known.
-	Turns func(behind [2]int64) ([]Turn, error)
+	Switches func(behind [2]int64) ([]StreamSwitch, error)
 }
 
 // ErrCut says that rotation has dropped what follows in a log. The log can be opened again at
@@ -119,8 +119,8 @@ var ErrNoLog = fmt.Errorf("there is no such log: %w", fs.ErrNotExist)
 // error's text names no path outside the job's folder.
 var ErrReplaced = errors.New("something else was put in the place of this log")
 
-// Seen is what an executor can see of a cluster's attempts without the journal.
-type Seen struct {
+// FoundWork is what an executor can see of a cluster's attempts without the journal.
+type FoundWork struct {
 	// Attempts are those that have a folder or processes there. Of a job that has ended, or is
 	// known nowhere else, only the number may be set.
 	Attempts []model.AttemptID

@@ -167,7 +167,7 @@ func TestTicketsTakeOneTurn(t *testing.T) {
 		leave, err := w.gate.hosts.Wait(ctx, "first")
 		w.must(err)
 		var order []string
-		w.gate.hosts.Given = func(by string) { order = append(order, by) }
+		w.gate.hosts.OnTurn = func(by string) { order = append(order, by) }
 		var all sync.WaitGroup
 		enter := func(try func() error) {
 			all.Go(func() {
@@ -316,7 +316,7 @@ func (w *world) strangersWait() (leave func(), order *[]string) {
 	leave, err := w.gate.strangers.Wait(ctx, "first")
 	w.must(err)
 	order = &[]string{}
-	w.gate.strangers.Given = func(by string) { *order = append(*order, by) }
+	w.gate.strangers.OnTurn = func(by string) { *order = append(*order, by) }
 	return leave, order
 }
 

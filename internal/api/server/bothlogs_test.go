@@ -27,7 +27,7 @@ func TestBothStreams(t *testing.T) {
 	w.logs.print(out, "ee\nfour\n")
 	w.logs.print(errs, "E3")
 	w.logs.mu.Lock()
-	w.logs.turns = []executor.Turn{{Stream: executor.Stdout, To: 4}, {Stream: executor.Stderr, To: 3},
+	w.logs.turns = []executor.StreamSwitch{{Stream: executor.Stdout, To: 4}, {Stream: executor.Stderr, To: 3},
 		{Stream: executor.Stdout, To: 11}, {Stream: executor.Stderr, To: 6}}
 	w.logs.mu.Unlock()
 	get := func(query string) string {

@@ -42,7 +42,7 @@ func (s *Server) think(ctx context.Context, after uint64, f func(*core.State)) e
 func (s *Server) measured(ctx context.Context) (model.MeasuredRuns, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
-	jobs, _, err := s.store.Finished(ctx, engine.Past{Phases: []model.Phase{model.Succeeded}, Limit: measuredJobs})
+	jobs, _, err := s.store.Finished(ctx, engine.FinishedFilter{Phases: []model.Phase{model.Succeeded}, Limit: measuredJobs})
 	if err != nil {
 		return nil, s.fail(err)
 	}

@@ -22,10 +22,10 @@ import (
 
 // finishedJobs returns up to one more than a page of ended jobs, newest first, or in the
 // order of key.
-func (s *Server) finishedJobs(ctx context.Context, f *jobFilter, order *engine.PastOrder, key func(*model.JobStatus) string) ([]model.JobStatus, error) {
+func (s *Server) finishedJobs(ctx context.Context, f *jobFilter, order *engine.FinishedOrder, key func(*model.JobStatus) string) ([]model.JobStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
-	ask := engine.Past{Users: f.users, VCs: f.vcs, Name: f.name, Tag: f.tag, Within: f.sight.Within(), Before: f.before, Limit: f.limit + 1, Order: order}
+	ask := engine.FinishedFilter{Users: f.users, VCs: f.vcs, Name: f.name, Tag: f.tag, Within: f.sight.Within(), Before: f.before, Limit: f.limit + 1, Order: order}
 	if len(f.states) > 0 {
 		for _, p := range f.states {
 			if p.Ended() {
@@ -54,7 +54,7 @@ func (s *Server) finishedJobs(ctx context.Context, f *jobFilter, order *engine.P
 			ask.Before = next
 			continue
 		}
-		order.After = &engine.PastPlace{Key: key(&page[len(page)-1]), Job: next}
+		order.After = &engine.FinishedPlace{Key: key(&page[len(page)-1]), Job: next}
 	}
 }
 
@@ -64,7 +64,7 @@ func (s *Server) finishedJobs(ctx context.Context, f *jobFilter, order *engine.P
 type order struct {
 	by    string
 	down  bool
-	after *engine.PastPlace
+	after *engine.FinishedPlace
 }
 
 // orderOf reads an order and its cursor: a job's number, and the value by which the job was
@@ -82,12 +82,12 @@ func (in *listInput) orderOf() (order, error) {
 	if err != nil || n < 1 {
 		return o, invalid("query.cursor", "not a cursor: pass the field next of the page before")
 	}
-	o.after = &engine.PastPlace{Key: key, Job: model.JobID(n)}
+	o.after = &engine.FinishedPlace{Key: key, Job: model.JobID(n)}
 	return o, nil
 }
 
 // compare orders two places.
-func (o *order) compare(a, b engine.PastPlace) int {
+func (o *order) compare(a, b engine.FinishedPlace) int {
 	way := 1
 	if o.down {
 		way = -1
@@ -141,7 +141,7 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 		return nil, err
 	}
 	out := rest.JobList{Jobs: []rest.Job{}}
-	places := map[model.JobID]engine.PastPlace{}
+	places := map[model.JobID]engine.FinishedPlace{}
 	known := map[string]bool{}
 	err = s.read(ctx, in.after(), func(st *core.State) {
 		out.Seq = st.Seq()
@@ -181,8 +181,8 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 }
 
 // addPast adds ended jobs to a page of other jobs, each at its place.
-func (s *Server) addPast(ctx context.Context, out *rest.JobList, places map[model.JobID]engine.PastPlace, o *order, f *jobFilter) error {
-	past := engine.PastOrder{By: o.by, Down: o.down, After: o.after}
+func (s *Server) addPast(ctx context.Context, out *rest.JobList, places map[model.JobID]engine.FinishedPlace, o *order, f *jobFilter) error {
+	past := engine.FinishedOrder{By: o.by, Down: o.down, After: o.after}
 	if o.by == "submitted" {
 		past.By = ""
 	}
@@ -195,18 +195,18 @@ func (s *Server) addPast(ctx context.Context, out *rest.JobList, places map[mode
 		// counts.
 		out.Jobs = slices.DeleteFunc(out.Jobs, func(l rest.Job) bool { return l.ID == j.ID })
 		out.Jobs = append(out.Jobs, jobOf(authorizer.Subject(ctx), j))
-		places[j.ID] = engine.PastPlace{Key: o.pastKey(&j), Job: j.ID}
+		places[j.ID] = engine.FinishedPlace{Key: o.pastKey(&j), Job: j.ID}
 	}
 	slices.SortFunc(out.Jobs, func(a, b rest.Job) int { return o.compare(places[a.ID], places[b.ID]) })
 	return nil
 }
 
 // first returns the places of up to one more than a page of jobs that have not ended.
-func (o *order) first(asOf, shown *core.State, f *jobFilter) []engine.PastPlace {
+func (o *order) first(asOf, shown *core.State, f *jobFilter) []engine.FinishedPlace {
 	if o.by == "place" {
 		return o.inLine(asOf, shown, f)
 	}
-	best := make([]engine.PastPlace, 0, 2*(f.limit+1))
+	best := make([]engine.FinishedPlace, 0, 2*(f.limit+1))
 	full := false
 	cut := func() {
 		slices.SortFunc(best, o.compare)
@@ -217,7 +217,7 @@ func (o *order) first(asOf, shown *core.State, f *jobFilter) []engine.PastPlace 
 		if !f.wants(id, j, phase) {
 			return false
 		}
-		p := engine.PastPlace{Key: lastKey, Job: id}
+		p := engine.FinishedPlace{Key: lastKey, Job: id}
 		if o.by != "left" || phase == model.Active { // for all others it is unknown
 			p.Key = o.keyOf(asOf, id, j)
 		}
@@ -237,7 +237,7 @@ func (o *order) first(asOf, shown *core.State, f *jobFilter) []engine.PastPlace 
 // inLine returns up to one more than a page of the jobs that wait in a virtual cluster, in
 // the order in which they are served. A page begins after its cursor's job. If that job no
 // longer waits, it begins after as many jobs as were before it.
-func (o *order) inLine(asOf, shown *core.State, f *jobFilter) (out []engine.PastPlace) {
+func (o *order) inLine(asOf, shown *core.State, f *jobFilter) (out []engine.FinishedPlace) {
 	line, from, at := shown.InLine(cell.VCName(f.vcs[0])), 0, 0
 	if o.after != nil {
 		from, _ = strconv.Atoi(o.after.Key)
@@ -260,7 +260,7 @@ func (o *order) inLine(asOf, shown *core.State, f *jobFilter) (out []engine.Past
 		if j, ok := asOf.Job(id); !ok || j.Phase != model.Waiting {
 			continue
 		}
-		if out = append(out, engine.PastPlace{Key: strconv.Itoa(at - 1), Job: id}); len(out) > f.limit {
+		if out = append(out, engine.FinishedPlace{Key: strconv.Itoa(at - 1), Job: id}); len(out) > f.limit {
 			break
 		}
 	}

@@ -38,7 +38,7 @@ type world struct {
 	url     string
 	token   string
 	client  *rest.Client
-	live    *engine.Live
+	live    *engine.LiveInputs
 	replica *engine.Replica
 	store   *store.Store
 	people  *people.Directory
@@ -54,14 +54,14 @@ const saidRuntime = "processes: the engine at unix:///run/canary.sock does not a
 // fakeMachine takes actions and holds logs.
 type fakeMachine struct {
 	mu         sync.Mutex
-	live       *engine.Live
+	live       *engine.LiveInputs
 	actions    []model.Action
 	logs       map[string]string
-	turns      []executor.Turn // of all tasks
-	gap        [2]int64        // dropped of each log
-	broken     error           // of every log
-	disordered error           // of every order
-	read       atomic.Int64    // bytes of logs
+	turns      []executor.StreamSwitch // of all tasks
+	gap        [2]int64                // dropped of each log
+	broken     error                   // of every log
+	disordered error                   // of every order
+	read       atomic.Int64            // bytes of logs
 
 	turn      chan struct{} // closed when the command "suspended" may run
 	waits     atomic.Int32  // how many have waited for that
@@ -112,7 +112,7 @@ func (m *fakeMachine) OpenLog(ref executor.LogRef, from int64) (executor.Log, er
 	}
 	end, turns := int64(len(text)), m.turns
 	out := executor.Log{Start: min(max(from, 0), end), End: end, GapStart: m.gap[0], GapEnd: m.gap[1],
-		Turns: func([2]int64) ([]executor.Turn, error) { return turns, m.disordered }}
+		Switches: func([2]int64) ([]executor.StreamSwitch, error) { return turns, m.disordered }}
 	var cut error
 	switch {
 	case out.Start < m.gap[0]:
@@ -190,7 +190,7 @@ func (o setup) open(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	live := engine.NewLive(now)
+	live := engine.NewLiveInputs(now)
 	machine := &fakeMachine{live: live, logs: map[string]string{}, turn: make(chan struct{}), abandoned: make(chan error, 1)}
 	e, err := engine.Open(ctx, engine.Options{Inputs: live, Executor: machine, Journal: s, Policies: o.policies, Epoch: s.Epoch()})
 	if err != nil {

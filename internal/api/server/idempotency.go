@@ -117,7 +117,7 @@ func (s *Server) recall(ctx context.Context, w write) (engine.Reply, bool, error
 	if first == nil {
 		return engine.Reply{}, false, nil
 	}
-	reply := first.Again(w.request)
+	reply := first.ReplyTo(w.request)
 	if reply.Refusal != nil {
 		return reply, false, refusalProblem(reply.Refusal)
 	}

@@ -44,7 +44,7 @@ func (w *world) status(ctx context.Context, token, call, body string) (int, http
 // hold takes all places of a lane, and notes whose turns come after them.
 func hold(t *testing.T, lane *limiter.Limiter) (turns func() []string, release func()) {
 	t.Helper()
-	lane.Tell(nil) // requests of the test before may be on their way
+	lane.SetOnTurn(nil) // requests of the test before may be on their way
 	var held []func()
 	for range lane.All {
 		leave, err := lane.Wait(t.Context(), "the test")
@@ -55,7 +55,7 @@ func hold(t *testing.T, lane *limiter.Limiter) (turns func() []string, release f
 	}
 	var mu sync.Mutex
 	var order []string
-	lane.Tell(func(by string) {
+	lane.SetOnTurn(func(by string) {
 		mu.Lock()
 		defer mu.Unlock()
 		order = append(order, by)

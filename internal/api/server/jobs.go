@@ -383,7 +383,7 @@ func (s *Server) checkVCs(ctx context.Context, names []string, known map[string]
 		if known[name] {
 			continue
 		}
-		past, _, err := s.store.Finished(ctx, engine.Past{VCs: []string{name}, Limit: 1})
+		past, _, err := s.store.Finished(ctx, engine.FinishedFilter{VCs: []string{name}, Limit: 1})
 		if err != nil {
 			return s.fail(err)
 		}

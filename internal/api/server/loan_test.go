@@ -53,7 +53,7 @@ func (w *world) settle(file []byte) {
 		err = readErr
 	}
 	if err == nil {
-		err = store.SettleConfig(ctx, w.store, tag, engine.ConfigVersion{Time: 1, Author: "system"}, file)
+		err = store.RecordConfig(ctx, w.store, tag, engine.ConfigVersion{Time: 1, Author: "system"}, file)
 	}
 	if err != nil {
 		w.t.Fatal(err)

@@ -35,7 +35,7 @@ type mergedWriter struct {
 	told    bool      // with frames: the begin of each stream was sent
 	counts  bool      // lines are counted, and nothing is written
 	pending [2][]byte // without frames: the present line of each stream, which has not ended
-	turns   func(behind [2]int64) ([]executor.Turn, error)
+	turns   func(behind [2]int64) ([]executor.StreamSwitch, error)
 }
 
 // newMergedWriter returns a writer that begins at an offset of each stream.
@@ -116,7 +116,7 @@ func (w *mergedWriter) ends() (ends [2]int64, err error) {
 			return ends, openErr
 		}
 		_ = log.Close()
-		ends[i], w.turns = log.End, log.Turns
+		ends[i], w.turns = log.End, log.Switches
 	}
 	return ends, nil
 }
@@ -187,7 +187,7 @@ func (w *mergedWriter) pass(ends [2]int64, take func(stream int, p []byte) (int,
 
 // order is the order in which both streams reach their lengths. If it cannot be read, since a
 // task has overwritten output or closed a file, the streams follow one after the other.
-func (w *mergedWriter) order(ends [2]int64) (turns []executor.Turn) {
+func (w *mergedWriter) order(ends [2]int64) (turns []executor.StreamSwitch) {
 	if w.turns != nil {
 		var err error
 		if turns, err = w.turns(w.at); err != nil {
@@ -199,7 +199,7 @@ func (w *mergedWriter) order(ends [2]int64) (turns []executor.Turn) {
 		now = 1 - indexOf(turns[n-1].Stream)
 	}
 	for _, i := range []int{now, 1 - now} {
-		turns = append(turns, executor.Turn{Stream: mergedStreams[i], To: ends[i]})
+		turns = append(turns, executor.StreamSwitch{Stream: mergedStreams[i], To: ends[i]})
 	}
 	return turns
 }

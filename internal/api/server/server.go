@@ -42,7 +42,7 @@ const (
 
 // Options are the parts of a server.
 type Options struct {
-	Live    *engine.Live
+	Live    *engine.LiveInputs
 	Replica *engine.Replica
 	Store   Store
 	People  *people.Directory
@@ -95,7 +95,7 @@ type Options struct {
 // Server is the REST API as one http.Handler.
 type Server struct {
 	mux        *http.ServeMux
-	live       *engine.Live
+	live       *engine.LiveInputs
 	replica    *engine.Replica
 	store      Store
 	logs       Logs

@@ -22,7 +22,7 @@ type Store interface {
 type History interface {
 	// Finished lists ended jobs, latest submission first. next is the cursor of the next
 	// page, 0 at the end.
-	Finished(ctx context.Context, f engine.Past) (jobs []model.JobStatus, next model.JobID, err error)
+	Finished(ctx context.Context, f engine.FinishedFilter) (jobs []model.JobStatus, next model.JobID, err error)
 	// Job returns an ended job, LastNamed the latest one of a user's name; false is none.
 	Job(ctx context.Context, id model.JobID) (model.JobStatus, bool, error)
 	LastNamed(ctx context.Context, user model.Subject, name model.JobName) (model.JobStatus, bool, error)

@@ -97,7 +97,7 @@ func (t *Timed) Next(ctx context.Context, wake model.Time) (model.Time, []engine
 	return now, in, err
 }
 
-// NotBefore passes on a call to an engine.Live.
+// NotBefore passes on a call to an engine.LiveInputs.
 func (t *Timed) NotBefore(at model.Time) {
 	if in, ok := t.Inputs.(interface{ NotBefore(model.Time) }); ok {
 		in.NotBefore(at)

@@ -46,14 +46,14 @@ func (m *Meter) Within(n int64) (had int64) {
 	return had
 }
 
-// More bounds later steps to one in parts of what is left with the reserve, where the bound
+// WithinReserve bounds later steps to one in parts of what is left with the reserve, where the bound
 // leaves less. It returns the earlier bound for Until.
-func (m *Meter) More(parts int64) (had int64) {
+func (m *Meter) WithinReserve(parts int64) (had int64) {
 	if had = m.stop; had > 0 {
 		m.stop = max(had, m.taken+(m.last-m.taken)/parts)
 	}
 	return had
 }
 
-// Until restores an earlier bound.
-func (m *Meter) Until(had int64) { m.stop = had }
+// Restore restores an earlier bound.
+func (m *Meter) Restore(had int64) { m.stop = had }

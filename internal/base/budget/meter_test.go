@@ -6,7 +6,7 @@ import "testing"
 // What is kept beside a bound is there when the bound is reached, once, and in parts.
 func TestMore(t *testing.T) {
 	var m Meter
-	if m.More(1) != 0 || m.Over() {
+	if m.WithinReserve(1) != 0 || m.Over() {
 		t.Error("there is a bound without Within")
 	}
 	outer := m.Within(40)
@@ -15,14 +15,14 @@ func TestMore(t *testing.T) {
 		if !m.Over() {
 			t.Fatal("what is kept counts in the bound itself")
 		}
-		had := m.More([]int64{2, 1, 1}[i])
+		had := m.WithinReserve([]int64{2, 1, 1}[i])
 		if got := m.Left(1000); got != want {
 			t.Errorf("%d more after %d, want %d", got, m.Taken(), want)
 		}
 		m.Step(int(want))
-		m.Until(had)
+		m.Restore(had)
 	}
-	m.Until(outer)
+	m.Restore(outer)
 }
 
 func TestWithin(t *testing.T) {
@@ -40,16 +40,16 @@ func TestWithin(t *testing.T) {
 	if !m.Over() {
 		t.Error("5 of 4 steps are not over")
 	}
-	m.Until(inner)
+	m.Restore(inner)
 	if m.Over() || m.Left(1000) != 5 {
 		t.Errorf("over: %v, left: %d, want 5", m.Over(), m.Left(1000))
 	}
 	if wide := m.Within(100); m.Left(1000) != 5 {
 		t.Errorf("%d steps are left in a wider bound, want 5", m.Left(1000))
 	} else {
-		m.Until(wide)
+		m.Restore(wide)
 	}
-	m.Until(outer)
+	m.Restore(outer)
 	if m.Over() || m.Taken() != 12 {
 		t.Errorf("over: %v after %d steps", m.Over(), m.Taken())
 	}

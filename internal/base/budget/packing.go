@@ -7,21 +7,21 @@ import "slices"
 // bin of each thing, and the steps; more than most says that they ended the search. room is used
 // up.
 func Pack(sizes, room []int32, most int) (where []int, steps int, ok bool) {
-	e := exact{sizes: sizes, left: room, where: make([]int, len(sizes)), most: most}
+	e := packSearch{sizes: sizes, left: room, where: make([]int, len(sizes)), most: most}
 	ok = e.from(0, 0)
 	return e.where, e.steps, ok
 }
 
-type exact struct {
+type packSearch struct {
 	sizes       []int32
 	left        []int32
 	where       []int
 	steps, most int
-	seen        Memory // the rooms left, in any order, when the first thing of a size was to be placed
+	seen        SeenStates // the rooms left, in any order, when the first thing of a size was to be placed
 }
 
 // from places thing i and all after it; equal things go to bins from first on.
-func (e *exact) from(i, first int) bool {
+func (e *packSearch) from(i, first int) bool {
 	if i == len(e.sizes) {
 		return true
 	}
@@ -53,7 +53,7 @@ func (e *exact) from(i, first int) bool {
 }
 
 // fresh reports whether the rooms left are new for thing i.
-func (e *exact) fresh(i int) bool {
+func (e *packSearch) fresh(i int) bool {
 	left := slices.Concat([]int32{int32(i)}, e.left)
 	slices.Sort(left[1:])
 	return e.seen.Add(left)

@@ -41,7 +41,7 @@ func TestExact(t *testing.T) {
 
 // A state is new once.
 func TestMemory(t *testing.T) {
-	var m budget.Memory
+	var m budget.SeenStates
 	if !m.Add([]int32{1, 2}) || m.Add([]int32{1, 2}) || !m.Add([]int32{2, 1}) || !m.Add(nil) || m.Add(nil) {
 		t.Error("a state was taken for another, or forgotten")
 	}

@@ -18,8 +18,8 @@ type Limiter struct {
 	// Line is how many requests of one user may wait for a place, Lines is that of all users
 	// together.
 	Line, Lines int
-	// Given, if set, is called with the user whose turn it is, one call at a time and in order.
-	Given func(by string)
+	// OnTurn, if set, is called with the user whose turn it is, one call at a time and in order.
+	OnTurn func(by string)
 	// Group, if set, is a user's group. Groups take turns, and users within each group. Where all
 	// lines are full the group with the most requests gives way.
 	Group func(by string) string
@@ -90,11 +90,11 @@ func (s *Limiter) Wait(ctx context.Context, by string) (leave func(), err error)
 	return sync.OnceFunc(func() { s.free(by) }), nil
 }
 
-// Tell sets Given while places are in use; nil sets none.
-func (s *Limiter) Tell(f func(by string)) {
+// SetOnTurn sets Given while places are in use; nil sets none.
+func (s *Limiter) SetOnTurn(f func(by string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.Given = f
+	s.OnTurn = f
 }
 
 // give gives a place; the mutex is held.
@@ -104,8 +104,8 @@ func (s *Limiter) give(by string) (leave func()) {
 	}
 	s.open++
 	s.by[by]++
-	if s.Given != nil {
-		s.Given(by)
+	if s.OnTurn != nil {
+		s.OnTurn(by)
 	}
 	return sync.OnceFunc(func() { s.free(by) })
 }

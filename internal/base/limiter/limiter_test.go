@@ -56,7 +56,7 @@ func line(t *testing.T, s *Limiter) (order *[]string, release func()) {
 		held = append(held, leave)
 	}
 	order = &[]string{}
-	s.Given = func(by string) { *order = append(*order, by) }
+	s.OnTurn = func(by string) { *order = append(*order, by) }
 	return order, func() {
 		for _, leave := range held {
 			leave()

@@ -39,20 +39,20 @@ say which team owns what, and start the server with the file. Nodes for the cont
 		}
 		nodes, err := client.Nodes(c.Context())
 		if err != nil {
-			return fmt.Errorf("cannot ask %s for its nodes: %s", client.Host(), cli.Clean(api.Words(err), false))
+			return fmt.Errorf("cannot ask %s for its nodes: %s", client.Host(), cli.Clean(api.ErrorText(err), false))
 		}
 		published, err := client.Slices(c.Context(), "", "")
-		if err != nil && !api.Refuses(err) { // else there is none, or it may not be read
+		if err != nil && !api.NeverAccepts(err) { // else there is none, or it may not be read
 			return fmt.Errorf("cannot ask %s for the devices of its nodes: %s", client.Host(),
-				cli.Clean(api.Words(err), false))
+				cli.Clean(api.ErrorText(err), false))
 		}
 		p := discover.Propose(nodes, published)
-		if p.Seen == 0 {
-			return fmt.Errorf("the Kubernetes cluster at %s has no node that jobs could run on (%d nodes are left out)%s", client.Host(), len(p.Left), cli.Clean(clusterList(p.Left), false))
+		if p.Included == 0 {
+			return fmt.Errorf("the Kubernetes cluster at %s has no node that jobs could run on (%d nodes are left out)%s", client.Host(), len(p.LeftOut), cli.Clean(clusterList(p.LeftOut), false))
 		}
-		if len(p.Left) > 0 {
-			fmt.Fprintf(k.Errs, "%d of %d nodes are left out%s\n", len(p.Left), len(nodes),
-				cli.Clean(clusterList(p.Left), false))
+		if len(p.LeftOut) > 0 {
+			fmt.Fprintf(k.Errs, "%d of %d nodes are left out%s\n", len(p.LeftOut), len(nodes),
+				cli.Clean(clusterList(p.LeftOut), false))
 		}
 		_, err = io.WriteString(k.Out, p.File)
 		return err

@@ -99,7 +99,7 @@ func (a *commands) repair(ctx context.Context, dir string, yes bool) error {
 	for _, j := range r.state.Jobs() {
 		live = append(live, j.ID)
 	}
-	r.Copies, err = s.Repair(ctx, store.Going{Cut: r.state.Seq(), Records: r.records, Live: live, Now: cli.WallTime()})
+	r.Copies, err = s.Repair(ctx, store.RepairPlan{Cut: r.state.Seq(), Records: r.records, Live: live, Now: cli.WallTime()})
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (r *repair) next() model.JobID {
 
 // UnknownAttempts are the attempts that left traces on this machine and are not in the
 // journal.
-func UnknownAttempts(s *store.Store, state *core.State) (executor.Seen, error) {
+func UnknownAttempts(s *store.Store, state *core.State) (executor.FoundWork, error) {
 	known := func(id model.JobID) bool {
 		_, ok := state.Job(id)
 		return ok

@@ -164,7 +164,7 @@ func (c *Cluster) Budget() (had int64) {
 }
 
 // EndBudget restores the bound that Budget returned.
-func (c *Cluster) EndBudget(had int64) { c.work.Until(had) }
+func (c *Cluster) EndBudget(had int64) { c.work.Restore(had) }
 
 // Work counts the steps of the searches in a cluster. A copy begins at 0.
 func (c *Cluster) Work() *budget.Meter { return c.work }

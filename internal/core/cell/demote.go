@@ -33,7 +33,7 @@ func (c *Cluster) DemotedFits(r *Request, lazies []AllocID, tied func(AllocID) A
 			break
 		}
 	}
-	c.work.Until(had)
+	c.work.Restore(had)
 	if ok {
 		done, res = c.fewerDemoted(r, done, res, tied)
 	}

@@ -85,7 +85,7 @@ type division struct {
 	asked []answer
 	lots  []lot
 	has   [][]int32 // by chain: tasks of each size that it was given
-	seen  budget.Memory
+	seen  budget.SeenStates
 	steps int
 	asks  int
 }
@@ -142,20 +142,20 @@ type search struct {
 	bound    []RootID  // roots it bound tentatively, in order
 	victims  []AllocID // victims so far
 	placed   []placedTask
-	plain    bool          // the counts of cells are what this gang could take
-	fond     bool          // some nodes are preferred
-	picky    bool          // not every node is allowed
-	looked   bool          // lifts, and the scratch's lifting, are known
-	lifts    bool          // holders may be preempted that do not count as preemptible
-	roomy    bool          // how candidates for binding are ranked (see candidate)
-	steps    int           // bindings tried by exhaust
-	tried    budget.Memory // sets of bindings that exhaust has tried
-	ways     int           // orders in which parts were tried
-	late     int           // times grow was tried after the steps had ended
-	hit      Bounds        // bounds that were reached
-	avail    []int32       // what scan counted
-	gang     []part        // its parts
-	division *division     // what is known about chains; nil until a part did not fit into one
+	plain    bool              // the counts of cells are what this gang could take
+	fond     bool              // some nodes are preferred
+	picky    bool              // not every node is allowed
+	looked   bool              // lifts, and the scratch's lifting, are known
+	lifts    bool              // holders may be preempted that do not count as preemptible
+	roomy    bool              // how candidates for binding are ranked (see candidate)
+	steps    int               // bindings tried by exhaust
+	tried    budget.SeenStates // sets of bindings that exhaust has tried
+	ways     int               // orders in which parts were tried
+	late     int               // times grow was tried after the steps had ended
+	hit      Bounds            // bounds that were reached
+	avail    []int32           // what scan counted
+	gang     []part            // its parts
+	division *division         // what is known about chains; nil until a part did not fit into one
 }
 
 func (c *Cluster) scratch() *scratch {

@@ -115,7 +115,7 @@ func (c *Cluster) save(r *Request, res Result) Result {
 	if r.Lift == nil || r.IgnoreUse || len(res.Victims) == 0 {
 		return res
 	}
-	defer c.EndBudget(c.work.More(1))
+	defer c.EndBudget(c.work.WithinReserve(1))
 	q := *r // which escapes, as r need not
 	return victims{c}.fewest(&q, res)
 }
@@ -318,7 +318,7 @@ func (s *search) inChain(ci int16, p *part) bool {
 	if !s.reachable(ci, p) {
 		return false
 	}
-	defer s.c.work.Until(s.c.work.Within(s.c.work.Left(gangSteps) / 4))
+	defer s.c.work.Restore(s.c.work.Within(s.c.work.Left(gangSteps) / 4))
 	return s.exhaust(ci, p)
 }
 

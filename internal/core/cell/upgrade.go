@@ -58,8 +58,8 @@ type surround struct {
 	binds  []Bind   // of the VCs, so far, each with its space
 	found  [][]Bind // by VC
 	steps  int
-	failed bool          // a binding was tried that led nowhere
-	tried  budget.Memory // states that were reached since
+	failed bool              // a binding was tried that led nowhere
+	tried  budget.SeenStates // states that were reached since
 }
 
 // add says that cells of a VC must stand around a placement.

@@ -125,7 +125,7 @@ func (s *Pass) planStopping(r cell.Request, tail []cell.AllocID, missing int64, 
 	if n == 0 {
 		return place.Plan{}, false
 	}
-	budget.Spare(chosen, n-1, place.TrimMost, func(some []cell.AllocID) bool { return s.leavesOf(some) <= spare }, fits)
+	budget.DropUnneeded(chosen, n-1, place.TrimMost, func(some []cell.AllocID) bool { return s.leavesOf(some) <= spare }, fits)
 	q := s.liftingThese(r, chosen)
 	return s.PlanOf(q, s.Cluster.Settle(&q, found), how.due), true
 }

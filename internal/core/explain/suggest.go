@@ -68,7 +68,7 @@ func (t *suggester) suggest(why model.Code) ([]model.Suggestion, bool) {
 		w.finish(j.ID)
 		w.Decide()
 		if t.base, t.left = w.Explainer, triesMost; t.uncut(w) {
-			w.Cluster.Work().Until(0)
+			w.Cluster.Work().Restore(0)
 			w.Cluster.Work().Within(trySteps) // for what couldFit asks
 			t.cheap(why)
 			t.sizes()

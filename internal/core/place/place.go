@@ -386,7 +386,7 @@ func lowest(s *Finder, limits []cell.Priority, request func(cell.Priority) cell.
 	if !fits(len(limits) - 1) {
 		return 0, Plan{}, false
 	}
-	had := s.Cluster.Work().More(2)
+	had := s.Cluster.Work().WithinReserve(2)
 	sort.Search(len(limits)-1, fits) // the last success is for the lowest limit that fits
 	s.Cluster.EndBudget(had)
 	return limit, s.PlanOf(q, s.Cluster.Settle(&q, found), false), true

@@ -34,18 +34,18 @@ const answersTable = `CREATE TABLE IF NOT EXISTS answers (
 	id INTEGER PRIMARY KEY, mark BLOB NOT NULL, subject TEXT NOT NULL, at INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL);
 `
 
-// markOf is the form of a key in memory.
-type markOf [16]byte
+// keyDigest is the form of a key in memory.
+type keyDigest [16]byte
 
-func markKey(m model.Meta) markOf {
+func digestKey(m model.Meta) keyDigest {
 	sum := sha256.Sum256([]byte(string(m.Subject) + "\x00" + m.Key))
-	return markOf(sum[:])
+	return keyDigest(sum[:])
 }
 
 // answers is the index of answers in memory: only this process changes them.
 type answers struct {
 	mu     sync.Mutex
-	rows   map[markOf]int64 // id in the table
+	rows   map[keyDigest]int64 // id in the table
 	held   map[model.Subject]int
 	last   int64      // id of the last row
 	oldest model.Time // of the first row; 0 when there is none
@@ -58,7 +58,7 @@ func (s *Store) openAnswers(ctx context.Context, limit int) error {
 		limit = subjectKeys
 	}
 	a := &s.answers
-	a.rows, a.held, a.limit = map[markOf]int64{}, map[model.Subject]int{}, limit
+	a.rows, a.held, a.limit = map[keyDigest]int64{}, map[model.Subject]int{}, limit
 	var err error
 	s.writer.answer, err = s.writer.conn.PrepareContext(ctx,
 		"INSERT INTO answers (id, mark, subject, at, sum, data) VALUES (?, ?, ?, ?, ?, ?)")
@@ -83,10 +83,10 @@ func (s *Store) loadAnswers(ctx context.Context) error {
 		if err := rows.Scan(&a.last, &mark, &subject, &at); err != nil {
 			return s.explain("cannot read the answers", err)
 		}
-		if len(mark) != len(markOf{}) {
+		if len(mark) != len(keyDigest{}) {
 			return s.damaged("an idempotency key is cut off")
 		}
-		a.rows[markOf(mark)] = a.last
+		a.rows[keyDigest(mark)] = a.last
 		a.held[model.Subject(subject)]++
 		if a.oldest == 0 {
 			a.oldest = at
@@ -101,7 +101,7 @@ func (s *Store) loadAnswers(ctx context.Context) error {
 }
 
 // checksumAnswer covers the content of a row.
-func checksumAnswer(m markOf, data []byte) uint32 {
+func checksumAnswer(m keyDigest, data []byte) uint32 {
 	return crc32.Update(crc32.Checksum(m[:], castagnoli), castagnoli, data)
 }
 
@@ -119,7 +119,7 @@ type answerRow struct {
 func (r *answerRow) damage() string {
 	var said engine.Answered
 	err := json.Unmarshal(r.data, &said)
-	if err == nil && len(r.mark) == len(markOf{}) && checksumAnswer(markOf(r.mark), r.data) == r.sum && said.At == r.at {
+	if err == nil && len(r.mark) == len(keyDigest{}) && checksumAnswer(keyDigest(r.mark), r.data) == r.sum && said.At == r.at {
 		return ""
 	}
 	about := ""
@@ -129,9 +129,9 @@ func (r *answerRow) damage() string {
 	return fmt.Sprintf("answer %d to an idempotency key of %q%s is damaged: its checksum does not match", r.id, r.subject, about)
 }
 
-// forgotten are the answers that a batch is about to forget.
-type forgotten struct {
-	marks    []markOf
+// forgottenAnswers are the answers that a batch is about to forget.
+type forgottenAnswers struct {
+	marks    []keyDigest
 	subjects []model.Subject
 	last     int64      // the number of the last of them
 	oldest   model.Time // of those that stay
@@ -139,7 +139,7 @@ type forgotten struct {
 
 // saveAnswers writes the answers of a batch, and forgets some that are old enough. It updates
 // their numbers in the head.
-func (s *Store) saveAnswers(ctx context.Context, tx *sql.Conn, of []engine.Answered) (*forgotten, error) {
+func (s *Store) saveAnswers(ctx context.Context, tx *sql.Conn, of []engine.Answered) (*forgottenAnswers, error) {
 	if len(of) == 0 {
 		return nil, nil
 	}
@@ -151,13 +151,13 @@ func (s *Store) saveAnswers(ctx context.Context, tx *sql.Conn, of []engine.Answe
 		if err != nil {
 			return nil, err
 		}
-		m := markKey(of[i].Meta)
+		m := digestKey(of[i].Meta)
 		_, err = s.writer.answer.ExecContext(ctx, next+int64(i), m[:], string(of[i].Meta.Subject), of[i].At, checksumAnswer(m, data), data)
 		if err != nil {
 			return nil, err
 		}
 	}
-	f := &forgotten{}
+	f := &forgottenAnswers{}
 	if before := of[0].At.Add(-KeepAnswers); oldest != 0 && oldest <= before {
 		var err error
 		if f, err = forget(ctx, tx, before); err != nil {
@@ -169,14 +169,14 @@ func (s *Store) saveAnswers(ctx context.Context, tx *sql.Conn, of []engine.Answe
 }
 
 // forget deletes the oldest answers, of before a time.
-func forget(ctx context.Context, tx *sql.Conn, before model.Time) (*forgotten, error) {
+func forget(ctx context.Context, tx *sql.Conn, before model.Time) (*forgottenAnswers, error) {
 	rows, err := tx.QueryContext(ctx, `DELETE FROM answers WHERE at < ? AND id IN (SELECT id FROM answers ORDER BY id LIMIT ?)
 		RETURNING id, mark, subject`, before, forgetKeys)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	f := &forgotten{}
+	f := &forgottenAnswers{}
 	for rows.Next() {
 		var id int64
 		var mark []byte
@@ -185,10 +185,10 @@ func forget(ctx context.Context, tx *sql.Conn, before model.Time) (*forgotten, e
 			return nil, err
 		}
 		f.last = max(f.last, id)
-		if len(mark) != len(markOf{}) {
+		if len(mark) != len(keyDigest{}) {
 			continue // it had no key in memory
 		}
-		f.marks, f.subjects = append(f.marks, markOf(mark)), append(f.subjects, subject)
+		f.marks, f.subjects = append(f.marks, keyDigest(mark)), append(f.subjects, subject)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -198,13 +198,13 @@ func forget(ctx context.Context, tx *sql.Conn, before model.Time) (*forgotten, e
 }
 
 // keepAnswers updates the index after a batch became durable.
-func (s *Store) keepAnswers(of []engine.Answered, gone *forgotten) {
+func (s *Store) keepAnswers(of []engine.Answered, gone *forgottenAnswers) {
 	a := &s.answers
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range of {
 		a.last++
-		a.rows[markKey(of[i].Meta)] = a.last
+		a.rows[digestKey(of[i].Meta)] = a.last
 		a.held[of[i].Meta.Subject]++
 		if a.oldest == 0 {
 			a.oldest = of[i].At
@@ -224,9 +224,9 @@ func (s *Store) keepAnswers(of []engine.Answered, gone *forgotten) {
 	}
 }
 
-// Recall implements engine.Answers.
+// Recall implements engine.AnswerJournal.
 func (s *Store) Recall(ctx context.Context, m model.Meta) (*engine.Answered, error) {
-	mark := markKey(m)
+	mark := digestKey(m)
 	s.answers.mu.Lock()
 	id, ok := s.answers.rows[mark]
 	s.answers.mu.Unlock()

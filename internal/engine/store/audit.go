@@ -28,16 +28,16 @@ type AuditLine struct {
 // the table: in the same column the digests cover it, and older lines keep their digests.
 const fromMark = "\x1f"
 
-// kept is the detail as it is stored.
-func (l *AuditLine) kept() string {
+// encodedDetail is the detail as it is stored.
+func (l *AuditLine) encodedDetail() string {
 	if l.From == "" {
 		return l.Detail
 	}
 	return l.Detail + fromMark + l.From
 }
 
-// took reads the detail as it is stored.
-func (l *AuditLine) took() {
+// decodeDetail reads the detail as it is stored.
+func (l *AuditLine) decodeDetail() {
 	if i := strings.LastIndex(l.Detail, fromMark); i >= 0 {
 		l.Detail, l.From = l.Detail[:i], l.Detail[i+len(fromMark):]
 	}
@@ -45,16 +45,16 @@ func (l *AuditLine) took() {
 
 // sum is the line's own digest. link is the digest of the line and all before it.
 func (l *AuditLine) sum(link digest) digest {
-	return rowSum("audit", l.Seq, int64(l.Time), l.Subject, l.Verb, l.Object, l.Outcome, l.kept(), link[:])
+	return rowSum("audit", l.Seq, int64(l.Time), l.Subject, l.Verb, l.Object, l.Outcome, l.encodedDetail(), link[:])
 }
 
 func (l *AuditLine) link(before digest) digest {
-	own := rowSum("audit line", l.Seq, int64(l.Time), l.Subject, l.Verb, l.Object, l.Outcome, l.kept())
+	own := rowSum("audit line", l.Seq, int64(l.Time), l.Subject, l.Verb, l.Object, l.Outcome, l.encodedDetail())
 	return sumOf(before[:], own[:])
 }
 
 // addAudit appends lines.
-func addAudit(ctx context.Context, tx *sql.Conn, m *mark, lines []AuditLine) error {
+func addAudit(ctx context.Context, tx *sql.Conn, m *journalMark, lines []AuditLine) error {
 	if len(lines) == 0 {
 		return nil
 	}
@@ -72,7 +72,7 @@ func addAudit(ctx context.Context, tx *sql.Conn, m *mark, lines []AuditLine) err
 		sum := l.sum(link)
 		m.rows.add(sum)
 		if _, err := tx.ExecContext(ctx, "INSERT INTO audit (seq, time, subject, verb, object, outcome, detail, link, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			l.Seq, l.Time, l.Subject, l.Verb, l.Object, l.Outcome, l.kept(), link[:], sum[:]); err != nil {
+			l.Seq, l.Time, l.Subject, l.Verb, l.Object, l.Outcome, l.encodedDetail(), link[:], sum[:]); err != nil {
 			return err
 		}
 	}
@@ -112,7 +112,7 @@ func (s *Store) AuditLines(ctx context.Context, before int64, limit int) ([]Audi
 		if l.sum(link) != kept {
 			return nil, s.damaged(fmt.Sprintf("line %d of the audit log is not what was saved", l.Seq))
 		}
-		l.took()
+		l.decodeDetail()
 		out = append(out, l)
 	}
 	return out, s.explain("cannot read the audit log", rows.Err())
@@ -143,7 +143,7 @@ func (l *AuditLine) forgotUpTo() (last int64, link digest, ok bool) {
 // adds a line that says so, with which the rest can still be proven. It returns how many; fewer
 // than 1,000 means that none is left to remove.
 func (s Retention) ForgetAudit(ctx context.Context, before, now model.Time) (n int, err error) {
-	err = s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+	err = s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *journalMark) error {
 		rows, err := tx.QueryContext(ctx, "SELECT seq, time, subject, verb, object, outcome, detail, link FROM audit ORDER BY seq LIMIT ?", forgetLines)
 		if err != nil {
 			return err
@@ -183,7 +183,7 @@ func (s Retention) ForgetAudit(ctx context.Context, before, now model.Time) (n i
 // OldestAudit is the time of the oldest line of the audit log; 0: there is none.
 func (s Retention) OldestAudit(ctx context.Context) (at model.Time, err error) {
 	err = s.read.QueryRowContext(ctx, "SELECT time FROM audit ORDER BY seq LIMIT 1").Scan(&at)
-	return at, s.explain("cannot read the audit log", none(err))
+	return at, s.explain("cannot read the audit log", ignoreNoRows(err))
 }
 
 // checkAudit follows the chain of the audit log.
@@ -208,7 +208,7 @@ func followAudit(ctx context.Context, c querier, problem func(string)) (p AuditP
 	var said AuditLine
 	err = c.QueryRowContext(ctx, "SELECT seq, subject, verb, detail FROM audit WHERE subject = ? AND verb = ? ORDER BY seq DESC LIMIT 1", auditServer, forgetVerb).Scan(
 		&said.Seq, &said.Subject, &said.Verb, &said.Detail)
-	if none(err) != nil {
+	if ignoreNoRows(err) != nil {
 		return p, err
 	}
 	if err == nil {

@@ -79,8 +79,8 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// mark is where a journal stands: the content of its table head, and of its seal.
-type mark struct {
+// journalMark is where a journal stands: the content of its table head, and of its seal.
+type journalMark struct {
 	epoch   uint64
 	seq     uint64 // the last event
 	changes uint64 // changes of rows, also outside the journal
@@ -91,7 +91,7 @@ type mark struct {
 
 const headColumns = "epoch, seq, changes, job, link, rows"
 
-func readMark(ctx context.Context, c querier) (m mark, err error) {
+func readMark(ctx context.Context, c querier) (m journalMark, err error) {
 	err = c.QueryRowContext(ctx, "SELECT "+headColumns+" FROM head").Scan(&m.epoch, &m.seq, &m.changes, &m.job, &m.link, &m.rows)
 	return m, err
 }

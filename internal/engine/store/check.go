@@ -19,7 +19,7 @@ func (s *reader) Check(ctx context.Context, problem func(string)) (engine.Checke
 	if err := s.checkStructure(ctx, problem); err != nil {
 		return n, err
 	}
-	err := s.snapshots(ctx, "ASC", func(k engine.Kept, intact bool) error {
+	err := s.snapshots(ctx, "ASC", func(k engine.KeptSnapshot, intact bool) error {
 		if !intact {
 			problem(fmt.Sprintf("the snapshot of event %d is damaged; a start uses an older one, or reads more events", k.Seq))
 		}

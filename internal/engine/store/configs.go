@@ -31,7 +31,7 @@ func (s *Store) BeginConfig(ctx context.Context, v engine.ConfigVersion, file []
 	if file == nil {
 		file = []byte{}
 	}
-	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *journalMark) error {
 		if err := dropConfigs(ctx, tx, m, "tag = ''"); err != nil {
 			return err
 		}
@@ -62,13 +62,13 @@ func (s *Store) BeginConfig(ctx context.Context, v engine.ConfigVersion, file []
 // and the latest one gets the end of what was begun, or none. The ends of earlier versions are
 // dropped. The oldest versions are removed if there are too many.
 func (s *Store) EndConfig(ctx context.Context, tag string) error {
-	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *journalMark) error {
 		v, file, err := scanConfig(tx.QueryRowContext(ctx, "SELECT "+configColumns+", file, sum FROM configs WHERE tag = ''"))
 		if err != nil {
-			return none(err)
+			return ignoreNoRows(err)
 		}
 		last, was, err := scanConfig(tx.QueryRowContext(ctx, "SELECT "+configColumns+", file, sum FROM configs WHERE tag <> '' ORDER BY version DESC LIMIT 1"))
-		if none(err) != nil {
+		if ignoreNoRows(err) != nil {
 			return err
 		}
 		if tag == "" {
@@ -96,7 +96,7 @@ func (s *Store) EndConfig(ctx context.Context, tag string) error {
 
 // forgetConfig removes what was begun. With heir, that version gets the end of what was begun, or
 // none, in place of its own; 0: there is no heir.
-func forgetConfig(ctx context.Context, tx *sql.Conn, m *mark, begun, heir int64) error {
+func forgetConfig(ctx context.Context, tx *sql.Conn, m *journalMark, begun, heir int64) error {
 	if err := dropConfigs(ctx, tx, m, "tag = ''"); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func forgetConfig(ctx context.Context, tx *sql.Conn, m *mark, begun, heir int64)
 }
 
 // boundConfigs removes the oldest versions if there are too many.
-func boundConfigs(ctx context.Context, tx *sql.Conn, m *mark) error {
+func boundConfigs(ctx context.Context, tx *sql.Conn, m *journalMark) error {
 	var from int64
 	err := tx.QueryRowContext(ctx, `SELECT coalesce(max(version), 0) FROM (SELECT version, row_number() OVER w AS n, sum(length(file)) OVER w AS bytes
 		FROM configs WINDOW w AS (ORDER BY version DESC)) WHERE (n > ? OR bytes > ?) AND n > 1`, maxConfigs, maxConfigBytes).Scan(&from)
@@ -125,11 +125,11 @@ func boundConfigs(ctx context.Context, tx *sql.Conn, m *mark) error {
 }
 
 // dropConfigs removes versions.
-func dropConfigs(ctx context.Context, tx *sql.Conn, m *mark, which string) error {
+func dropConfigs(ctx context.Context, tx *sql.Conn, m *journalMark, which string) error {
 	for {
 		v, file, err := scanConfig(tx.QueryRowContext(ctx, "SELECT "+configColumns+", file, sum FROM configs WHERE "+which+" LIMIT 1"))
 		if err != nil {
-			return none(err)
+			return ignoreNoRows(err)
 		}
 		m.rows.remove(configSum(&v, file))
 		if _, err := tx.ExecContext(ctx, "DELETE FROM configs WHERE version = ?", v.Version); err != nil {
@@ -186,11 +186,11 @@ func (s *reader) ConfigFile(ctx context.Context, version int64) (engine.ConfigVe
 	return one[0], file, err == nil, err
 }
 
-// SettleConfig makes the versions match the configuration in force at a start, by its tag. What
+// RecordConfig makes the versions match the configuration in force at a start, by its tag. What
 // an earlier server had begun to apply, or what came into force in another way, becomes a version
 // of its own, with the given file; nil: the file is not known. If the latest version is in force,
 // it keeps its end.
-func SettleConfig(ctx context.Context, s *Store, tag string, v engine.ConfigVersion, file []byte) error {
+func RecordConfig(ctx context.Context, s *Store, tag string, v engine.ConfigVersion, file []byte) error {
 	list, err := s.Configs(ctx, 0, 1)
 	if err != nil {
 		return err
@@ -222,14 +222,14 @@ func SettleConfig(ctx context.Context, s *Store, tag string, v engine.ConfigVers
 	return s.EndConfig(ctx, tag)
 }
 
-// SettleBegun is SettleConfig only for what an earlier server had begun to apply; else it changes
+// FinishBegun is RecordConfig only for what an earlier server had begun to apply; else it changes
 // nothing.
-func SettleBegun(ctx context.Context, s *Store, tag string) error {
+func FinishBegun(ctx context.Context, s *Store, tag string) error {
 	begun, err := begunConfig(ctx, s)
 	if err != nil || !begun {
 		return err
 	}
-	return SettleConfig(ctx, s, tag, engine.ConfigVersion{}, nil)
+	return RecordConfig(ctx, s, tag, engine.ConfigVersion{}, nil)
 }
 
 // begunConfig reports whether a server began to apply a file and has not noted how that ended.
@@ -245,7 +245,7 @@ const ByStart = "comb serve: "
 
 // Replaced reports whether a file was in force earlier and was then replaced, other than by the
 // start of a server; was is its version. A server that is started with the old file again, as
-// after a crash, must not undo that. Call SettleBegun first: a version that was only begun is not
+// after a crash, must not undo that. Call FinishBegun first: a version that was only begun is not
 // seen.
 func Replaced(ctx context.Context, s *Store, file []byte) (was, latest engine.ConfigVersion, yes bool, err error) {
 	list, err := s.Configs(ctx, 0, 1)

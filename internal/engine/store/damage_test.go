@@ -269,13 +269,13 @@ func TestSealKeepsTheSoundCopy(t *testing.T) {
 	if _, err := file.WriteAt(torn, int64(s.seal.turn%2)*slotSize); err != nil { // what those writes may have left
 		t.Fatal(err)
 	}
-	if kept, err := readSeal(s.path(sealFile)); err != nil || kept.mark != sound {
-		t.Errorf("the copy of before says %+v, %v; want %+v", kept.mark, err, sound)
+	if kept, err := readSeal(s.path(sealFile)); err != nil || kept.journalMark != sound {
+		t.Errorf("the copy of before says %+v, %v; want %+v", kept.journalMark, err, sound)
 	}
 	if err := s.Sealed(); err != nil {
 		t.Error(err)
 	}
-	if kept, err := readSeal(s.path(sealFile)); err != nil || kept.mark != s.mark {
-		t.Errorf("once it can be written it says %+v, %v; want %+v", kept.mark, err, s.mark)
+	if kept, err := readSeal(s.path(sealFile)); err != nil || kept.journalMark != s.mark {
+		t.Errorf("once it can be written it says %+v, %v; want %+v", kept.journalMark, err, s.mark)
 	}
 }

@@ -163,7 +163,7 @@ func OpenHistory(ctx context.Context, path string) (History, error) {
 type fileReader string
 
 // Snapshots implements engine.History: such a file has none.
-func (fileReader) Snapshots(context.Context, func(engine.Kept) error) error { return nil }
+func (fileReader) Snapshots(context.Context, func(engine.KeptSnapshot) error) error { return nil }
 
 // Close implements History.
 func (fileReader) Close() error { return nil }

@@ -69,7 +69,7 @@ func (s *Store) inspect(ctx context.Context, found contents, note bool) error {
 			"restore it from a backup; nothing is started empty in its place"}
 	case found.id != "":
 		loss = &Loss{Problem: "its database " + databaseFile + " is empty"}
-		loss.between(mark{}, s.sealed.mark)
+		loss.between(journalMark{}, s.sealed.journalMark)
 	}
 	if err != nil || loss == nil {
 		return err
@@ -127,7 +127,7 @@ func (s *Store) inspectTables(ctx context.Context, found contents, sealErr error
 	}
 	if gap != "" {
 		loss := &Loss{Problem: gap}
-		loss.between(head, s.sealed.mark)
+		loss.between(head, s.sealed.journalMark)
 		return loss, nil
 	}
 	return s.compare(ctx, head, sealErr)
@@ -162,7 +162,7 @@ func (s *reader) checkFormat(ctx context.Context, c *sql.Conn) error {
 }
 
 // checkTables compares the ends of the tables with the head.
-func (s *reader) checkTables(ctx context.Context, c *sql.Conn) (head mark, gap string, err error) {
+func (s *reader) checkTables(ctx context.Context, c *sql.Conn) (head journalMark, gap string, err error) {
 	var events, archived, first uint64
 	if s.schema == 1 {
 		err = c.QueryRowContext(ctx, "SELECT seq, epoch, (SELECT coalesce(max(id), 0) FROM jobs) FROM head").Scan(&head.seq, &head.epoch, &head.job)
@@ -214,8 +214,8 @@ func (s *Store) checkIdentity(ctx context.Context, c *sql.Conn, found contents, 
 
 // compare compares the head of a database with its seal: the head must be at least as far, and
 // agree with the seal up to where the seal is.
-func (s *Store) compare(ctx context.Context, head mark, sealErr error) (*Loss, error) {
-	seal := s.sealed.mark
+func (s *Store) compare(ctx context.Context, head journalMark, sealErr error) (*Loss, error) {
+	seal := s.sealed.journalMark
 	switch {
 	case sealErr != nil && (s.schema == 1 || head.changes == 0):
 		return nil, nil // it was never sealed
@@ -231,7 +231,7 @@ func (s *Store) compare(ctx context.Context, head mark, sealErr error) (*Loss, e
 	case s.schema == 1, seal.epoch > head.epoch, seal.changes > head.changes:
 		return &Loss{Problem: fmt.Sprintf("its database %s is older than its %s: no event is missing, but changes of tokens may be", databaseFile, sealFile)}, nil
 	}
-	for _, m := range []mark{seal, head} {
+	for _, m := range []journalMark{seal, head} {
 		link, err := s.linkAt(ctx, m.seq)
 		if err != nil && !errors.As(err, new(*Refused)) {
 			return nil, s.explain("cannot read the journal", err)
@@ -248,7 +248,7 @@ func (s *Store) compare(ctx context.Context, head mark, sealErr error) (*Loss, e
 }
 
 // between fills in what lies between where a journal is and where it was.
-func (l *Loss) between(is, was mark) {
+func (l *Loss) between(is, was journalMark) {
 	if was.seq > is.seq {
 		l.First, l.Last = is.seq+1, was.seq
 	}

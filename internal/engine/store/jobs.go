@@ -19,7 +19,7 @@ const (
 
 // Finished lists jobs that ended, latest submission first. next is the cursor of the next page, 0
 // if there is none.
-func (s *reader) Finished(ctx context.Context, f engine.Past) (jobs []model.JobStatus, next model.JobID, err error) {
+func (s *reader) Finished(ctx context.Context, f engine.FinishedFilter) (jobs []model.JobStatus, next model.JobID, err error) {
 	limit := min(f.Limit, maxLimit)
 	if limit <= 0 {
 		limit = defaultLimit
@@ -58,7 +58,7 @@ const mostSources = 16
 // found selects the ids of jobs by an index that covers the filter, so that other rows, which are
 // large, are not read. Each user's or VC's jobs are adjacent there, the latest first, and are
 // merged.
-func found(f *engine.Past) (query string, args []any) {
+func found(f *engine.FinishedFilter) (query string, args []any) {
 	of := func(index, column string, values []any) {
 		for _, v := range values {
 			terms, more := where(f, column+" = ?", v)
@@ -88,7 +88,7 @@ func found(f *engine.Past) (query string, args []any) {
 // inOrder selects the ids of jobs in an order of their own, by an index that covers the filter.
 // Users and VCs are in order there. For names the index is read to its end, and only its first
 // ones are kept.
-func inOrder(f *engine.Past) (query string, args []any, order string) {
+func inOrder(f *engine.FinishedFilter) (query string, args []any, order string) {
 	index, way, behind := "jobs_list", "", ">"
 	switch f.Order.By {
 	case "user", "vc":
@@ -111,14 +111,14 @@ func inOrder(f *engine.Past) (query string, args []any, order string) {
 }
 
 // where returns the conditions of a filter, after a first one.
-func where(f *engine.Past, first string, arg any) (string, []any) {
+func where(f *engine.FinishedFilter, first string, arg any) (string, []any) {
 	terms, args := []string{first}, []any{arg}
 	add := func(term string, list ...any) {
 		terms, args = append(terms, term), append(args, list...)
 	}
 	among := func(column string, values []any) {
 		if len(values) > 0 {
-			add(column+" IN ("+marks(len(values))+")", values...)
+			add(column+" IN ("+placeholders(len(values))+")", values...)
 		}
 	}
 	among("user", anys(f.Users))
@@ -134,13 +134,13 @@ func where(f *engine.Past, first string, arg any) (string, []any) {
 		add("id IN (SELECT job FROM tags WHERE tag = ?)", f.Tag)
 	}
 	if w := f.Within; w != nil {
-		add("(vc IN ("+marks(len(w.VCs))+") OR user = ?)", append(anys(w.VCs), w.User)...)
+		add("(vc IN ("+placeholders(len(w.VCs))+") OR user = ?)", append(anys(w.VCs), w.User)...)
 	}
 	return " WHERE " + strings.Join(terms, " AND "), args
 }
 
-// marks is n placeholders of arguments.
-func marks(n int) string {
+// placeholders is n placeholders of arguments.
+func placeholders(n int) string {
 	return strings.TrimSuffix(strings.Repeat("?, ", n), ", ")
 }
 

@@ -21,7 +21,7 @@ const keptSnapshots = 3
 // change runs f in a transaction that also advances the mark. When it returns nil the change is
 // durable, and so is the seal, unless Sealed says otherwise: an answer is then recorded in two
 // places.
-func (s *Store) change(ctx context.Context, f func(ctx context.Context, tx *sql.Conn, m *mark) error) error {
+func (s *Store) change(ctx context.Context, f func(ctx context.Context, tx *sql.Conn, m *journalMark) error) error {
 	s.writer.mu.Lock()
 	defer s.writer.mu.Unlock()
 	m := s.mark
@@ -63,8 +63,8 @@ func (s *Store) Append(ctx context.Context, b engine.Batch) error {
 	if b.Empty() {
 		return nil
 	}
-	var gone *forgotten
-	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+	var gone *forgottenAnswers
+	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *journalMark) error {
 		if m.seq != b.First-1 || m.epoch != b.Epoch {
 			return fmt.Errorf("%w: it ends at event %d in epoch %d; the batch begins at event %d in epoch %d",
 				engine.ErrFenced, m.seq, m.epoch, b.First, b.Epoch)
@@ -149,7 +149,7 @@ func saveEnded(ctx context.Context, tx *sql.Conn, ended []model.JobStatus, rows 
 
 // Snapshot implements engine.Journal: the newest snapshot that is intact.
 func (s *Store) Snapshot(ctx context.Context) (state []byte, seq uint64, err error) {
-	err = s.snapshots(ctx, "DESC", func(k engine.Kept, intact bool) error {
+	err = s.snapshots(ctx, "DESC", func(k engine.KeptSnapshot, intact bool) error {
 		if !intact {
 			s.log.Warn("a snapshot is damaged; nothing is lost: an older one and more of the journal are read instead",
 				"event", k.Seq, "look", "comb journal verify --data "+s.dir)

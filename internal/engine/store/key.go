@@ -103,7 +103,7 @@ func (s *Store) saveSecrets(ctx context.Context, tx *sql.Conn, b *engine.Batch, 
 		var sealed []byte
 		id := b.Ended[i].ID
 		err := tx.QueryRowContext(ctx, "DELETE FROM secrets WHERE job = ? RETURNING sealed", id).Scan(&sealed)
-		if none(err) != nil {
+		if ignoreNoRows(err) != nil {
 			return err
 		}
 		if err == nil {

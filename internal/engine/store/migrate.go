@@ -110,7 +110,7 @@ func chainArchive(ctx context.Context, tx *sql.Conn) (link digest, err error) {
 		var data []byte
 		err := tx.QueryRowContext(ctx, "SELECT first, last, data FROM archive WHERE last > ? ORDER BY first LIMIT 1", last).Scan(&first, &last, &data)
 		if err != nil {
-			return link, none(err)
+			return link, ignoreNoRows(err)
 		}
 		events, err := unpackChunk(data)
 		if err == nil {

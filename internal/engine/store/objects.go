@@ -46,7 +46,7 @@ func (o *Object) sum() digest { return rowSum("objects", o.ID, o.Version, o.Data
 // is the one that it replaces, 0 for a new one, and Data nil removes it. If another version is
 // kept, it returns ErrStale and writes nothing.
 func (s *Store) PutObjects(ctx context.Context, objects []Object, lines []AuditLine) error {
-	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *journalMark) error {
 		for _, o := range objects {
 			if err := putObject(ctx, tx, m, o); err != nil {
 				return err
@@ -60,7 +60,7 @@ func (s *Store) PutObjects(ctx context.Context, objects []Object, lines []AuditL
 	return s.explain("cannot save the change", s.classify(err))
 }
 
-func putObject(ctx context.Context, tx *sql.Conn, m *mark, o Object) error {
+func putObject(ctx context.Context, tx *sql.Conn, m *journalMark, o Object) error {
 	was := Object{ID: o.ID}
 	err := tx.QueryRowContext(ctx, "SELECT version, data FROM objects WHERE id = ?", o.ID).Scan(&was.Version, &was.Data)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {

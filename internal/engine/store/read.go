@@ -92,7 +92,7 @@ func (s *reader) chunk(ctx context.Context, where string, args ...any) ([]stored
 	var link, before digest
 	err := s.read.QueryRowContext(ctx, "SELECT first, last, data, "+links+" FROM archive a "+where, args...).Scan(&first, &last, &data, &link, &before)
 	if err != nil {
-		return nil, s.explain("cannot read the archive", none(err))
+		return nil, s.explain("cannot read the archive", ignoreNoRows(err))
 	}
 	events, err := unpackChunk(data)
 	if err == nil && (len(events) == 0 || events[0].seq != first || events[len(events)-1].seq != last) {
@@ -109,8 +109,8 @@ func (s *reader) chunk(ctx context.Context, where string, args ...any) ([]stored
 	return events, nil
 }
 
-// none turns the error that there is no row into nil.
-func none(err error) error {
+// ignoreNoRows turns the error that there is no row into nil.
+func ignoreNoRows(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -259,8 +259,8 @@ func (s *reader) decodePage(page []stored, first uint64, link *digest) decoded {
 }
 
 // Snapshots implements engine.History: it calls f for the intact ones. Check reports the others.
-func (s *reader) Snapshots(ctx context.Context, f func(engine.Kept) error) error {
-	return s.snapshots(ctx, "ASC", func(k engine.Kept, intact bool) error {
+func (s *reader) Snapshots(ctx context.Context, f func(engine.KeptSnapshot) error) error {
+	return s.snapshots(ctx, "ASC", func(k engine.KeptSnapshot, intact bool) error {
 		if !intact {
 			return nil
 		}
@@ -268,7 +268,7 @@ func (s *reader) Snapshots(ctx context.Context, f func(engine.Kept) error) error
 	})
 }
 
-func (s *reader) snapshots(ctx context.Context, order string, f func(k engine.Kept, intact bool) error) error {
+func (s *reader) snapshots(ctx context.Context, order string, f func(k engine.KeptSnapshot, intact bool) error) error {
 	if s.read == nil {
 		return nil // an empty database, opened by Examine
 	}
@@ -278,7 +278,7 @@ func (s *reader) snapshots(ctx context.Context, order string, f func(k engine.Ke
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var k engine.Kept
+		var k engine.KeptSnapshot
 		var digest, packed []byte
 		if err := rows.Scan(&k.Seq, &digest, &packed); err != nil {
 			return s.explain("cannot read the snapshots", err)

@@ -21,7 +21,7 @@ func removedSum(r *engine.Removed) digest {
 // removal, so that a removal which a killed server had begun is continued. A job that is noted
 // already stays as it is.
 func (s Retention) MarkRemoved(ctx context.Context, list []engine.Removed) error {
-	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *journalMark) error {
 		for i := range list {
 			r := &list[i]
 			sum := removedSum(r)
@@ -61,7 +61,7 @@ func (s Retention) EndedOf(ctx context.Context, ids []model.JobID) (map[model.Jo
 	for i, id := range ids {
 		args[i] = int64(id)
 	}
-	rows, err := s.read.QueryContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE id IN ("+marks(len(ids))+")", args...)
+	rows, err := s.read.QueryContext(ctx, "SELECT "+jobColumns+", sum FROM jobs WHERE id IN ("+placeholders(len(ids))+")", args...)
 	if err != nil {
 		return nil, s.explain("cannot read when jobs ended", err)
 	}

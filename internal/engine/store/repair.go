@@ -38,8 +38,8 @@ func (s *Store) End(ctx context.Context) (uint64, error) {
 // LastJob is the last job that the seal knows.
 func (s *Store) LastJob() model.JobID { return s.sealed.job }
 
-// Going says how to continue without what is lost.
-type Going struct {
+// RepairPlan says how to continue without what is lost.
+type RepairPlan struct {
 	// Cut is the last event that stays; later ones are removed.
 	Cut uint64
 	// Records follow it, from Cut+1 on.
@@ -52,7 +52,7 @@ type Going struct {
 // Repair copies the files of the journal aside, and then makes the directory of a store opened by
 // Examine sound again, in one transaction. It returns the folder of the copies. After it the
 // store can only be closed.
-func (s *Store) Repair(ctx context.Context, g Going) (string, error) {
+func (s *Store) Repair(ctx context.Context, g RepairPlan) (string, error) {
 	kept, err := s.copyAside(g.Now)
 	if err != nil {
 		return "", fmt.Errorf("cannot copy the journal's files first, so nothing was changed: %w", err)
@@ -92,7 +92,7 @@ func (s *Store) Repair(ctx context.Context, g Going) (string, error) {
 		if err := s.writer.addAll(ctx, g.Records, &m); err != nil {
 			return err
 		}
-		return settle(ctx, tx, g.Live, &m)
+		return reviveJobs(ctx, tx, g.Live, &m)
 	})
 	if err != nil {
 		return kept, s.explain("cannot repair the journal", err)
@@ -111,8 +111,8 @@ func removeBehind(ctx context.Context, tx *sql.Conn, cut uint64) error {
 	return nil
 }
 
-// settle removes jobs that live again from the table of finished ones, and writes the head.
-func settle(ctx context.Context, tx *sql.Conn, live []model.JobID, m *mark) (err error) {
+// reviveJobs removes jobs that live again from the table of finished ones, and writes the head.
+func reviveJobs(ctx context.Context, tx *sql.Conn, live []model.JobID, m *journalMark) (err error) {
 	for _, id := range live {
 		for _, query := range []string{"DELETE FROM jobs WHERE id = ?", "DELETE FROM removed WHERE job = ?"} {
 			if _, err := tx.ExecContext(ctx, query, id); err != nil {

@@ -170,7 +170,7 @@ func (w *writer) add(ctx context.Context, e *stored) error {
 }
 
 // addAll links records to the chain, inserts them, and advances the mark.
-func (w *writer) addAll(ctx context.Context, records []model.Record, m *mark) error {
+func (w *writer) addAll(ctx context.Context, records []model.Record, m *journalMark) error {
 	for _, r := range records {
 		e, err := encode(r)
 		if err != nil {
@@ -287,7 +287,7 @@ func (s *Store) beginEpoch(ctx context.Context) (err error) {
 	}
 	s.seal.turn = s.sealed.turn
 	s.seal.write(s.mark)
-	err = s.change(ctx, func(_ context.Context, _ *sql.Conn, m *mark) error {
+	err = s.change(ctx, func(_ context.Context, _ *sql.Conn, m *journalMark) error {
 		m.epoch++
 		return nil
 	})

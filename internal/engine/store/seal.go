@@ -62,7 +62,7 @@ func openSeal(path, cluster string, log *slog.Logger) (*seal, error) {
 // (Store.Sealed) or accepted (Store.Room) until it succeeds; other answers meanwhile are recorded
 // only in the database. The failed write may have broken its slot: the next write goes to the
 // same slot, and never to the whole one.
-func (s *seal) write(m mark) {
+func (s *seal) write(m journalMark) {
 	if s.trouble() == nil {
 		s.turn++
 	}
@@ -89,7 +89,7 @@ func (s *seal) trouble() error {
 	return fmt.Errorf("the file %s of the data directory cannot be written: %w", sealFile, s.bad)
 }
 
-func (s *seal) encode(m mark) []byte {
+func (s *seal) encode(m journalMark) []byte {
 	b := append(make([]byte, 0, slotSize), sealMark...)
 	b = append(b, s.cluster...)
 	for _, n := range []uint64{s.turn, m.epoch, m.seq, m.changes, uint64(m.job)} {
@@ -104,7 +104,7 @@ func (s *seal) encode(m mark) []byte {
 type sealed struct {
 	cluster string
 	turn    uint64
-	mark
+	journalMark
 }
 
 // readSeal returns the newer of the sound slots. Without the file the error is fs.ErrNotExist;

@@ -50,10 +50,10 @@ type Store struct {
 	answers   answers
 	pages     pages
 	log       *slog.Logger
-	seal      *seal  // nil when read-only
-	mark      mark   // as of the last change; guarded by the writer's lock
-	sealed    sealed // content of the seal when the directory was opened
-	loss      *Loss  // what a store opened by Examine has lost
+	seal      *seal       // nil when read-only
+	mark      journalMark // as of the last change; guarded by the writer's lock
+	sealed    sealed      // content of the seal when the directory was opened
+	loss      *Loss       // what a store opened by Examine has lost
 }
 
 // Open opens a data directory, and initialises it if it is empty or does not exist. It begins a

@@ -170,18 +170,18 @@ func BenchmarkFinished(b *testing.B) {
 	}
 	for _, c := range []struct {
 		what string
-		of   engine.Past
+		of   engine.FinishedFilter
 	}{
-		{"all", engine.Past{}},
-		{"three filters", engine.Past{VCs: []string{"vc3"}, Users: []string{"u5"}, Phases: []model.Phase{model.Failed}}},
-		{"few pass", engine.Past{VCs: []string{"vc3", "vc4"}, Users: []string{"u5", "u6"}, Name: "train-77"}},
-		{"none passes", engine.Past{VCs: []string{"vc3", "vc4"}, Phases: []model.Phase{model.Failed}, Name: "test"}},
-		{"sees little", engine.Past{Within: &engine.Within{VCs: []string{"vc9"}, User: "stranger"}}},
-		{"sees one VC", engine.Past{Within: &engine.Within{VCs: []string{"vc2"}, User: "stranger"}, Phases: []model.Phase{model.Failed}}},
-		{"by name", engine.Past{Order: &engine.PastOrder{By: "name"}}},
-		{"by name, in the middle", engine.Past{Order: &engine.PastOrder{By: "name", Down: true, After: &engine.PastPlace{Key: "train-55", Job: 9}}}},
-		{"by user", engine.Past{Order: &engine.PastOrder{By: "user", After: &engine.PastPlace{Key: "u50", Job: 9}}}},
-		{"by VC of few", engine.Past{Order: &engine.PastOrder{By: "vc", Down: true}, Name: "train-777"}},
+		{"all", engine.FinishedFilter{}},
+		{"three filters", engine.FinishedFilter{VCs: []string{"vc3"}, Users: []string{"u5"}, Phases: []model.Phase{model.Failed}}},
+		{"few pass", engine.FinishedFilter{VCs: []string{"vc3", "vc4"}, Users: []string{"u5", "u6"}, Name: "train-77"}},
+		{"none passes", engine.FinishedFilter{VCs: []string{"vc3", "vc4"}, Phases: []model.Phase{model.Failed}, Name: "test"}},
+		{"sees little", engine.FinishedFilter{Within: &engine.Within{VCs: []string{"vc9"}, User: "stranger"}}},
+		{"sees one VC", engine.FinishedFilter{Within: &engine.Within{VCs: []string{"vc2"}, User: "stranger"}, Phases: []model.Phase{model.Failed}}},
+		{"by name", engine.FinishedFilter{Order: &engine.FinishedOrder{By: "name"}}},
+		{"by name, in the middle", engine.FinishedFilter{Order: &engine.FinishedOrder{By: "name", Down: true, After: &engine.FinishedPlace{Key: "train-55", Job: 9}}}},
+		{"by user", engine.FinishedFilter{Order: &engine.FinishedOrder{By: "user", After: &engine.FinishedPlace{Key: "u50", Job: 9}}}},
+		{"by VC of few", engine.FinishedFilter{Order: &engine.FinishedOrder{By: "vc", Down: true}, Name: "train-777"}},
 	} {
 		b.Run(c.what, func(b *testing.B) {
 			var took []time.Duration

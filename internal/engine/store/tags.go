@@ -17,7 +17,7 @@ func tagSum(id int64, job model.JobID, tag string) digest { return rowSum("tags"
 // Tag adds a tag to a job, or removes it. It returns engine.ErrTooMany where the job has most
 // tags already.
 func (s Tags) Tag(ctx context.Context, job model.JobID, tag string, on bool, most int) error {
-	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *journalMark) error {
 		var id, count int64
 		err := tx.QueryRowContext(ctx, "SELECT coalesce(max(id) FILTER (WHERE tag = ?), 0), count(*) FROM tags WHERE job = ?", tag, job).Scan(&id, &count)
 		switch {
@@ -50,7 +50,7 @@ func (s Tags) Of(ctx context.Context, jobs []model.JobID) (map[model.JobID][]str
 	for i, id := range jobs {
 		args[i] = int64(id)
 	}
-	rows, err := s.read.QueryContext(ctx, "SELECT id, job, tag, sum FROM tags WHERE job IN ("+marks(len(jobs))+") ORDER BY job, tag", args...)
+	rows, err := s.read.QueryContext(ctx, "SELECT id, job, tag, sum FROM tags WHERE job IN ("+placeholders(len(jobs))+") ORDER BY job, tag", args...)
 	if err != nil {
 		return nil, s.explain("cannot read tags", err)
 	}

@@ -124,7 +124,7 @@ func (s *Store) SaveToken(ctx context.Context, made Token) (string, Token, error
 	t := &token{Token: made}
 	t.hash, t.bound = sha256.Sum256([]byte(secret)), made.text()
 	sum := tokenSum(t)
-	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *journalMark) error {
 		m.rows.add(sum)
 		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, subject, hash, created, used, sum, bounds) VALUES (?, ?, ?, ?, ?, 0, ?, ?)",
 			t.ID, t.Name, string(t.Subject), t.hash[:], t.Created, sum[:], t.bound)
@@ -222,7 +222,7 @@ func (s *Store) revoke(ctx context.Context, which func(*token) bool) (int, error
 	if len(gone) == 0 {
 		return 0, nil
 	}
-	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *mark) error {
+	err := s.change(ctx, func(ctx context.Context, tx *sql.Conn, m *journalMark) error {
 		for _, t := range gone {
 			done, err := tx.ExecContext(ctx, "DELETE FROM tokens WHERE id = ?", t.ID)
 			if err != nil {

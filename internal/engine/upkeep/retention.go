@@ -20,8 +20,8 @@ import (
 	"github.com/combsched/comb/internal/engine"
 )
 
-// Notes records which jobs have ended, and what was removed of them.
-type Notes interface {
+// EndedJobs records which jobs have ended, and what was removed of them.
+type EndedJobs interface {
 	// EndedOf returns when jobs ended, for those among ids that have.
 	EndedOf(ctx context.Context, ids []model.JobID) (map[model.JobID]model.Time, error)
 	// MarkRemoved notes that the files of jobs are about to be removed. Jobs that are noted
@@ -59,7 +59,7 @@ const portion = 50
 
 // Keeper removes what is kept too long. Its Stats may be called from any goroutine.
 type Keeper struct {
-	notes Notes
+	notes EndedJobs
 	files Files
 	o     Options
 
@@ -81,7 +81,7 @@ type Stats struct {
 }
 
 // New makes a Keeper.
-func New(notes Notes, files Files, o Options) *Keeper {
+func New(notes EndedJobs, files Files, o Options) *Keeper {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -114,7 +114,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		}
 	}
 	for {
-		if err := k.Sweep(ctx); err != nil && ctx.Err() == nil {
+		if err := k.RemoveDue(ctx); err != nil && ctx.Err() == nil {
 			k.o.Log.Warn("what is kept too long could not all be removed; it is tried again", "error", err)
 		}
 		select {
@@ -125,8 +125,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// Sweep removes what is due now.
-func (k *Keeper) Sweep(ctx context.Context) error {
+// RemoveDue removes what is due now.
+func (k *Keeper) RemoveDue(ctx context.Context) error {
 	defer func() { k.swept = true }()
 	return errors.Join(k.sweepFiles(ctx), k.sweepAudit(ctx))
 }

@@ -68,7 +68,7 @@ func (w *world) ForgetAudit(_ context.Context, before, now model.Time) (n int, _
 
 func (w *world) Left() ([]model.JobID, error)       { return slices.Collect(maps.Keys(w.files)), nil }
 func (w *world) Size(id model.JobID) (int64, error) { return w.files[id], nil }
-func (w *world) sweep(k *Keeper) error              { return k.Sweep(context.Background()) }
+func (w *world) sweep(k *Keeper) error              { return k.RemoveDue(context.Background()) }
 func (w *world) left() []model.JobID                { return slices.Sorted(maps.Keys(w.files)) }
 func (w *world) after(days int) model.Time          { return model.Time(days) * day }
 func (w *world) keeper(o Options) *Keeper {

@@ -63,7 +63,7 @@ func Find(name string) ([]Parent, map[string]string) {
 		}
 	}
 	for _, c := range Wanted() {
-		if Held(parents, c) {
+		if HasController(parents, c) {
 			delete(missing, c)
 			continue
 		}
@@ -75,8 +75,8 @@ func Find(name string) ([]Parent, map[string]string) {
 	return parents, missing
 }
 
-// Held reports whether one of the parents has a controller.
-func Held(parents []Parent, controller string) bool {
+// HasController reports whether one of the parents has a controller.
+func HasController(parents []Parent, controller string) bool {
 	return slices.ContainsFunc(parents, func(p Parent) bool { return slices.Contains(p.Controllers, controller) })
 }
 
@@ -426,9 +426,9 @@ func within(text, dir string) bool {
 	return false
 }
 
-// Left names a group in or below which something may be left; "": none. Only the kernel is
+// NotEmpty names a group in or below which something may be left; "": none. Only the kernel is
 // believed: version 2 tells, and only empty groups can be removed.
-func Left(dirs []string) string {
+func NotEmpty(dirs []string) string {
 	for _, dir := range dirs {
 		events, err := os.ReadFile(filepath.Join(dir, "cgroup.events"))
 		if err == nil && strings.Contains("\n"+string(events), "\npopulated 0\n") {

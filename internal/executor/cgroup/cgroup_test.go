@@ -111,7 +111,7 @@ func TestGroupsBelow(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), "comb", "task")
 		lay(t, dir, c.files)
-		if left := Left([]string{dir}); (left != "") != c.left {
+		if left := NotEmpty([]string{dir}); (left != "") != c.left {
 			t.Errorf("%s: left is %q", name, left)
 		}
 		if found := Kill([]string{dir}); found != c.found {

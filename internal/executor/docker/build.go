@@ -67,7 +67,7 @@ func (e *Engine) Build(ctx context.Context, b *Build, files io.Reader, tell func
 		return Image{}, buildError(ctx, b.Name, err)
 	}
 	defer r.Body.Close()
-	s := sayer{tell: tell}
+	s := buildOutput{tell: tell}
 	for in := json.NewDecoder(r.Body); ; {
 		var m jsonstream.Message
 		if err = in.Decode(&m); err == nil && m.Error != nil {
@@ -99,14 +99,14 @@ func buildError(ctx context.Context, ref string, err error) error {
 // longestLine bounds a line that is told, in bytes; a longer one is told in several.
 const longestLine = 16 << 10
 
-// sayer splits an engine's messages about a build into lines: they come in pieces.
-type sayer struct {
+// buildOutput splits an engine's messages about a build into lines: they come in pieces.
+type buildOutput struct {
 	tell func(BuildLine)
 	rest string     // an unfinished line
 	step *BuildLine // it has begun but is not told yet: what follows says whether it is cached
 }
 
-func (s *sayer) take(m *jsonstream.Message) {
+func (s *buildOutput) take(m *jsonstream.Message) {
 	text := m.Stream
 	if _, ofLayer := step(m); m.Status != "" && !ofLayer { // of a base image that is being fetched
 		text = m.Status + "\n"
@@ -126,7 +126,7 @@ func (s *sayer) take(m *jsonstream.Message) {
 }
 
 // line takes a whole line. The engine's own are recognized by how they begin.
-func (s *sayer) line(line string) {
+func (s *buildOutput) line(line string) {
 	var n BuildLine
 	if head, what, ok := strings.Cut(line, " : "); ok {
 		if _, err := fmt.Sscanf(head, "Step %d/%d", &n.Step, &n.Steps); err == nil && n.Step > 0 {
@@ -153,14 +153,14 @@ func (s *sayer) line(line string) {
 }
 
 // begun tells the step that has begun.
-func (s *sayer) begun() {
+func (s *buildOutput) begun() {
 	if s.step != nil {
 		s.tell(*s.step)
 	}
 	s.step = nil
 }
 
-func (s *sayer) end() {
+func (s *buildOutput) end() {
 	if s.rest != "" {
 		s.line(s.rest)
 	}

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	every   = time.Second // between two looks; after one that takes long the pause is
-	rest    = 20          // so many times as long, but at most
-	longest = 10 * time.Second
-	depth   = 200       // of nested folders
-	files   = 2_000_000 // that one container may have
-	unsure  = 30        // looks in a row at which the engine may fail
+	measureEvery = time.Second // between two looks; after one that takes long the pause is
+	pauseFactor  = 20          // so many times as long, but at most
+	longestPause = 10 * time.Second
+	maxDepth     = 200       // of nested folders
+	maxFiles     = 2_000_000 // that one container may have
+	maxFailures  = 30        // looks in a row at which the engine may fail
 )
 
 // DiskLimit says what a container may write.
@@ -72,7 +72,7 @@ func (w *DiskWatch) End() string {
 
 func (w *DiskWatch) run(ctx context.Context) {
 	var engine *Engine
-	for pause := every; ; {
+	for pause := measureEvery; ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -90,7 +90,7 @@ func (w *DiskWatch) run(ctx context.Context) {
 			w.over()
 			return
 		}
-		pause = min(max(every, rest*time.Since(began)), longest)
+		pause = min(max(measureEvery, pauseFactor*time.Since(began)), longestPause)
 	}
 }
 
@@ -126,9 +126,9 @@ func (w *DiskWatch) look(ctx context.Context, engine *Engine) string {
 	switch w.failed++; {
 	case m.bytes > m.limit:
 		return fmt.Sprintf("it wrote %d MiB to its disk, more than the %d MiB that it may: write to a storage or the checkpoint folder, or ask for more (--disk, extras.comb.taskRoles.NAME.disk)", m.bytes>>20, w.limit.MB)
-	case m.files > files:
-		return fmt.Sprintf("it has %d files on its disk, more than the %d that a container may have: write to a storage", m.files, files)
-	case w.failed == unsure:
+	case m.files > maxFiles:
+		return fmt.Sprintf("it has %d files on its disk, more than the %d that a container may have: write to a storage", m.files, maxFiles)
+	case w.failed == maxFailures:
 		return "what it wrote to its disk cannot be measured: the container engine does not say it"
 	case layer.Bytes >= 0:
 		w.failed = 0
@@ -144,7 +144,7 @@ type measure struct {
 	seen         map[[2]uint64]bool // files with several names
 }
 
-var errDeep = fmt.Errorf("it has folders more than %d deep", depth)
+var errDeep = fmt.Errorf("it has folders more than %d deep", maxDepth)
 
 // dir adds a folder. It ends early once the limits are exceeded.
 func (m *measure) dir(path string) error {
@@ -159,7 +159,7 @@ func (m *measure) dir(path string) error {
 // could be too long.
 func (m *measure) open(f *os.File, deep int) error {
 	defer f.Close()
-	if deep > depth {
+	if deep > maxDepth {
 		return errDeep
 	}
 	for {
@@ -168,7 +168,7 @@ func (m *measure) open(f *os.File, deep int) error {
 		}
 		names, _ := f.Readdirnames(1024) // a folder that is gone is empty
 		for _, name := range names {
-			if m.files++; m.files > files || m.bytes > m.limit {
+			if m.files++; m.files > maxFiles || m.bytes > m.limit {
 				return nil
 			}
 			if err := m.one(f, name, deep); err != nil {

@@ -43,7 +43,7 @@ func TestDeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := strings.Repeat("n", 200)
-	for i := range depth + 2 {
+	for i := range maxDepth + 2 {
 		err := root.Mkdir(name, 0o755)
 		if i == 50 {
 			err = errors.Join(err, root.WriteFile("file", make([]byte, 1<<20), 0o600))

@@ -179,7 +179,7 @@ func (e *Engine) Info(ctx context.Context) (Info, error) {
 	i.Remapped = slices.ContainsFunc(r.Info.SecurityOptions, func(o string) bool {
 		return strings.HasPrefix(o, "name=userns") || strings.HasPrefix(o, "name=rootless")
 	})
-	if _, has := r.Info.Runtimes[plain]; has && slices.Contains(givers(), i.Runtime) {
+	if _, has := r.Info.Runtimes[plain]; has && slices.Contains(deviceRuntimes(), i.Runtime) {
 		i.Plain = plain
 	}
 	if v, err := e.c.ServerVersion(ctx, client.ServerVersionOptions{}); err == nil { // too old an engine lists no components
@@ -197,8 +197,8 @@ func (e *Engine) Info(ctx context.Context) (Info, error) {
 // plain is the runtime that gives a container only the devices asked for.
 const plain = "runc"
 
-// givers are device makers' runtimes: they add devices by environment variables, also an image's.
-func givers() []string { return []string{"nvidia", "amd", "habana", "ascend"} }
+// deviceRuntimes are device makers' runtimes: they add devices by environment variables, also an image's.
+func deviceRuntimes() []string { return []string{"nvidia", "amd", "habana", "ascend"} }
 
 // bridge is the network that engines make by default.
 const bridge = "bridge"

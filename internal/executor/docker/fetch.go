@@ -29,8 +29,8 @@ type flightKey struct {
 	anonymous              bool
 }
 
-// flight is one fetch, shared by all that wait for it.
-type flight struct {
+// sharedFetch is one fetch, shared by all that wait for it.
+type sharedFetch struct {
 	source string
 	cancel context.CancelFunc
 	done   chan struct{} // closed when err is set
@@ -71,21 +71,21 @@ func (s *Images) fetch(ctx context.Context, w *ImageWant, source string) error {
 }
 
 // join joins a fetch, or begins it.
-func (s *Images) join(key flightKey, login *Login, w *ImageWant) (*flight, error) {
+func (s *Images) join(key flightKey, login *Login, w *ImageWant) (*sharedFetch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.flights[key]
 	if f == nil {
 		if login != nil {
-			if err := s.book.asks(repository(key.source)); err != nil {
+			if err := s.records.asks(repository(key.source)); err != nil {
 				return nil, err
 			}
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, s.within)
-		f = &flight{source: key.source, cancel: cancel, done: make(chan struct{}), jobs: map[string]*toldProgress{}}
+		f = &sharedFetch{source: key.source, cancel: cancel, done: make(chan struct{}), jobs: map[string]*toldProgress{}}
 		f.steps.begin()
 		s.flights[key] = f
-		go s.fly(ctx, f, login)
+		go s.runFetch(ctx, f, login)
 		go f.report()
 	}
 	f.waiting++
@@ -93,7 +93,7 @@ func (s *Images) join(key flightKey, login *Login, w *ImageWant) (*flight, error
 	return f, nil
 }
 
-func (s *Images) leave(key flightKey, f *flight, w *ImageWant) {
+func (s *Images) leave(key flightKey, f *sharedFetch, w *ImageWant) {
 	f.left(w)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +105,8 @@ func (s *Images) leave(key flightKey, f *flight, w *ImageWant) {
 	}
 }
 
-// fly fetches, and tries again while the registry, or the way to it, is in trouble.
-func (s *Images) fly(ctx context.Context, f *flight, login *Login) {
+// runFetch fetches, and tries again while the registry, or the way to it, is in trouble.
+func (s *Images) runFetch(ctx context.Context, f *sharedFetch, login *Login) {
 	defer f.cancel()
 	defer close(f.done)
 	began, unknown := time.Now(), true
@@ -144,7 +144,7 @@ func (s *Images) fly(ctx context.Context, f *flight, login *Login) {
 }
 
 // fails tells each waiting job why the image is not here yet.
-func (f *flight) fails() {
+func (f *sharedFetch) fails() {
 	f.steps.fail(fmt.Sprintf("the image %s is not fetched yet, since %v (%s); it is tried again",
 		f.source, ErrRegistry, Words(f.err)))
 	f.say(f.steps.text(f.source))
@@ -154,7 +154,7 @@ func (f *flight) fails() {
 func (w *ImageWant) about() string { return "the image " + w.Name }
 
 // hears notes that a task of a job waits.
-func (f *flight) hears(w *ImageWant) {
+func (f *sharedFetch) hears(w *ImageWant) {
 	f.saying.Lock()
 	defer f.saying.Unlock()
 	t := f.jobs[w.Dir]
@@ -167,7 +167,7 @@ func (f *flight) hears(w *ImageWant) {
 
 // left notes that a task of a job stopped waiting. With the last one the job's notice is removed,
 // even one from before a restart of this program.
-func (f *flight) left(w *ImageWant) {
+func (f *sharedFetch) left(w *ImageWant) {
 	f.saying.Lock()
 	defer f.saying.Unlock()
 	t := f.jobs[w.Dir]
@@ -179,7 +179,7 @@ func (f *flight) left(w *ImageWant) {
 }
 
 // say tells each waiting job the state of the fetch.
-func (f *flight) say(text string) {
+func (f *sharedFetch) say(text string) {
 	f.saying.Lock()
 	defer f.saying.Unlock()
 	for _, t := range f.jobs {
@@ -188,7 +188,7 @@ func (f *flight) say(text string) {
 }
 
 // end tells each waiting job that the image is here.
-func (f *flight) end() {
+func (f *sharedFetch) end() {
 	f.saying.Lock()
 	defer f.saying.Unlock()
 	for _, t := range f.jobs {
@@ -198,7 +198,7 @@ func (f *flight) end() {
 }
 
 // report tells how far a fetch is.
-func (f *flight) report() {
+func (f *sharedFetch) report() {
 	for pause := firstWord; ; pause = max(2*pause, nextWord) {
 		select {
 		case <-f.done:

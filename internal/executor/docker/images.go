@@ -35,8 +35,8 @@ type Images struct {
 	building chan struct{} // holds a token for each build
 	pruning  sync.Mutex    // one at a time
 	mu       sync.Mutex    // never held while an engine is asked
-	flights  map[flightKey]*flight
-	book     book
+	flights  map[flightKey]*sharedFetch
+	records  imageRecords
 }
 
 // ImageOptions are the options of Images. Zero values stand for what is in brackets.
@@ -53,8 +53,8 @@ func OpenImages(ctx context.Context, dir string, engine *Engine, o ImageOptions)
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Images{engine: engine, within: cmp.Or(o.Within, DefaultWithin), budget: o.Budget, lately: cmp.Or(o.Lately, lately),
-		log: o.Log, ctx: ctx, building: make(chan struct{}, mostBuilds), flights: map[flightKey]*flight{}}
-	return s, s.book.open(dir, o.Log)
+		log: o.Log, ctx: ctx, building: make(chan struct{}, mostBuilds), flights: map[flightKey]*sharedFetch{}}
+	return s, s.records.open(dir, o.Log)
 }
 
 // ImageWant is a job's request for an image.
@@ -164,9 +164,9 @@ func (s *Images) compare(w *ImageWant, image Image) {
 	}
 }
 
-// Ready fetches the image before a task asks for it, if nothing prevents that. It does not record
+// Prefetch fetches the image before a task asks for it, if nothing prevents that. It does not record
 // what the name stands for: the first task does.
-func (s *Images) Ready(ctx context.Context, w *ImageWant) error {
+func (s *Images) Prefetch(ctx context.Context, w *ImageWant) error {
 	before, err := s.noted(w)
 	if err == nil {
 		early := *w
@@ -250,14 +250,14 @@ func (s *Images) note(w *ImageWant, image Image) (first, same bool, err error) {
 		return false, false, err
 	}
 	if n, ok := notes[w.Name]; ok {
-		return false, n.ID == image.ID, s.book.used(image.ID)
+		return false, n.ID == image.ID, s.records.used(image.ID)
 	}
 	notes[w.Name] = note{ID: image.ID, Digest: digestOf(&image, w.Name)}
 	if err := safefile.Write(w.Dir, NotesFile, notes); err != nil {
 		return false, false, err
 	}
 	w.Tell("", strings.TrimSpace(fmt.Sprintf("the image %s is %s %s", w.Name, image.ID, notes[w.Name].Digest)))
-	return true, true, s.book.used(image.ID)
+	return true, true, s.records.used(image.ID)
 }
 
 // digestOf is the name by which a registry returns this very image: in the repository of a name,

@@ -50,5 +50,5 @@ func (s *Images) Build(ctx context.Context, b *executor.Build, files io.Reader, 
 func (s *Images) built(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.book.used(id)
+	return s.records.used(id)
 }

@@ -57,7 +57,7 @@ func (s *Images) List(ctx context.Context) (executor.ImageList, error) {
 // image is what is known of one image; the lock is held.
 func (s *Images) image(m *Stored, users []map[string]string) executor.Image {
 	i := executor.Image{ID: m.ID, Names: m.Tags, Digests: m.Digests, Size: m.Size, Shared: m.Shared, Created: seconds(m.Created)}
-	l := s.book.Images[m.ID]
+	l := s.records.Images[m.ID]
 	if l != nil {
 		i.Used, i.Public, i.VCs = seconds(l.Used), l.Public, slices.Clone(l.VCs)
 	}
@@ -182,8 +182,8 @@ func (s *Images) Prune(ctx context.Context, keep int64) ([]executor.Image, error
 func (s *Images) forget(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.book.Images, id)
-	return s.book.save(true)
+	delete(s.records.Images, id)
+	return s.records.save(true)
 }
 
 // trim keeps to the budget after a fetch.

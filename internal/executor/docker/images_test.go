@@ -42,7 +42,7 @@ func TestRights(t *testing.T) {
 	}
 	login := &RegistryLogin{Login: Login{User: "ada", Password: "s3cret"}, Secret: "registry"}
 	check("before", &private, "a", true)
-	if err := s.book.asks(repository("registry.example.com/team/box:1")); err != nil {
+	if err := s.records.asks(repository("registry.example.com/team/box:1")); err != nil {
 		t.Fatal(err)
 	}
 	check("while it comes", &private, "a", false)
@@ -54,7 +54,7 @@ func TestRights(t *testing.T) {
 	check("behind a's credentials", &private, "b", false)
 	check("made here", &local, "b", true)
 	check("of another repository", &other, "b", true)
-	data, err := os.ReadFile(filepath.Join(dir, bookFile))
+	data, err := os.ReadFile(filepath.Join(dir, imageRecordsFile))
 	if err != nil || strings.Contains(string(data), "s3cret") {
 		t.Errorf("the book says %s, %v", data, err)
 	}
@@ -67,7 +67,7 @@ func TestRights(t *testing.T) {
 // A damaged book makes no image of a registry free for all.
 func TestDamagedBook(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, bookFile), []byte(`{"images": `), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, imageRecordsFile), []byte(`{"images": `), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	image := Image{ID: "sha256:2", Digests: []string{"registry.example.com/team/box@sha256:" + strings.Repeat("a", 64)}}

@@ -62,18 +62,18 @@ func (n *Networks) For(ctx context.Context, job int64, alone bool) (string, erro
 
 // Containers of a job that is over may take a moment to leave their network.
 const (
-	tries = 20
-	pause = 500 * time.Millisecond
+	leaveTries = 20
+	leavePause = 500 * time.Millisecond
 )
 
 // Leave removes the network of a job that has no attempt left. If that fails, Sweep removes it
 // later, while the server runs or when it starts again.
 func (n *Networks) Leave(ctx context.Context, job int64) {
-	for range tries {
+	for range leaveTries {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause):
+		case <-time.After(leavePause):
 		}
 		if err := n.drop(ctx, job); !errors.Is(err, ErrInUse) {
 			if err != nil && ctx.Err() == nil {
@@ -97,8 +97,8 @@ func (n *Networks) drop(ctx context.Context, job int64) error {
 	return n.Engine.Drop(context.Background(), n.name(job))
 }
 
-// Sweep removes the networks of jobs that are not live.
-func (n *Networks) Sweep(ctx context.Context) error {
+// RemoveUnused removes the networks of jobs that are not live.
+func (n *Networks) RemoveUnused(ctx context.Context) error {
 	found, err := n.Engine.Networks(ctx, n.Label+"cluster", n.Cluster)
 	if err != nil {
 		return err

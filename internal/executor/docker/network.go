@@ -29,7 +29,7 @@ type Network struct {
 
 // reaches is the option of a bridge that says whether its containers reach each other; by default
 // they do.
-const reaches = "com.docker.network.bridge.enable_icc"
+const iccOption = "com.docker.network.bridge.enable_icc"
 
 // Ensure makes a network unless there is one of that name. An existing one that differs is
 // replaced if it has the right labels and no containers, else refused. Two calls at the same time
@@ -49,7 +49,7 @@ func (e *Engine) Ensure(ctx context.Context, n *Network) error {
 	}
 	if err == nil || errdefs.IsNotFound(err) {
 		_, err = e.c.NetworkCreate(ctx, n.Name, client.NetworkCreateOptions{Driver: bridge, Labels: n.Labels,
-			Options: map[string]string{reaches: fmt.Sprint(!n.Apart)}})
+			Options: map[string]string{iccOption: fmt.Sprint(!n.Apart)}})
 	}
 	switch {
 	case err == nil:
@@ -68,7 +68,7 @@ func (n *Network) differs(have *network.Network) (why string, own bool) {
 			return fmt.Sprintf("its label %s is %q, not %q", label, have.Labels[label], n.Labels[label]), false
 		}
 	}
-	switch got := have.Options[reaches]; {
+	switch got := have.Options[iccOption]; {
 	case have.Driver != bridge || have.Scope != "local":
 		return fmt.Sprintf("it is a network of kind %q of scope %q, not a bridge of this machine", have.Driver, have.Scope), true
 	case n.Apart && got != "false":

@@ -53,8 +53,8 @@ func (c claims) of(ctx context.Context, t *podTask) ([]*api.Claim, *model.TaskRe
 	node := string(t.ts.Place.Node)
 	have, err := c.devices(ctx, publisher{node, t.ts.SKU.DRA.Driver})
 	switch {
-	case api.Refuses(err):
-		return nil, &model.TaskRefused{Reason: "Kubernetes does not say which devices its nodes have: " + api.Words(err)}, nil
+	case api.NeverAccepts(err):
+		return nil, &model.TaskRefused{Reason: "Kubernetes does not say which devices its nodes have: " + api.ErrorText(err)}, nil
 	case err != nil:
 		return nil, nil, fmt.Errorf("look for the devices of node %s: %w", node, err)
 	}
@@ -79,7 +79,7 @@ func (t *podTask) shares() bool {
 // rotate notes with which attempts the tasks of an attempt share their devices, and when each
 // runs. c.mu is held.
 func (c claims) rotate(at model.AttemptID, r *model.Rotation) {
-	shared := rotaOf(r)
+	shared := podRotationOf(r)
 	for _, name := range c.attempts[at] {
 		if t := c.tasks[name]; t != nil {
 			t.turns = shared
@@ -125,7 +125,7 @@ func (c claims) abilities(l engine.Leaves) ([]model.Ability, string) {
 			}
 		}
 	}
-	if c.o.Line == nil {
+	if c.o.ServerLink == nil {
 		return []model.Ability{model.CanPack}, "pods are suspended by a process of Comb's in them: start the server with --pod-image and --pod-url"
 	}
 	return []model.Ability{model.CanPack, model.CanSuspend}, ""
@@ -179,7 +179,7 @@ func (c claims) check(ctx context.Context, t *podTask, pod *corev1.Pod) error {
 		if claim == nil || !claim.Has() {
 			return nil // its pod ends, or more is heard later
 		}
-		if other := claim.Other(d.Driver, names); other != "" {
+		if other := claim.ForeignDevice(d.Driver, names); other != "" {
 			return c.giveUp(ctx, t, pod, model.TaskRefused{Reason: fmt.Sprintf("Kubernetes gave it %s, and Comb chose %v", other, names)})
 		}
 		for _, g := range claim.Status.Allocation.Devices.Results {
@@ -235,7 +235,7 @@ func (c claims) look() {
 		more, err := c.o.API.Slices(ctx, "", driver)
 		if err != nil {
 			if c.ctx.Err() == nil {
-				c.o.Log.Warn("it cannot be looked at which devices can be claimed", "driver", driver, "error", api.Words(err))
+				c.o.Log.Warn("it cannot be looked at which devices can be claimed", "driver", driver, "error", api.ErrorText(err))
 			}
 			health(c).leavesAgain()
 			return
@@ -272,7 +272,7 @@ func cannotBeClaimed(node string, leaves []Leaf, published []api.Slice) map[stri
 		for gpu := first; gpu < first+int32(min(l.GPUs, maxGPUs)); gpu++ {
 			name := api.DRANames(l.DRA, []int32{gpu})[0]
 			one, ok := drivers[l.DRA.Driver][name]
-			why := one.Kept()
+			why := one.Excluded()
 			if !ok {
 				why = fmt.Sprintf("its driver %s publishes no device %s there", l.DRA.Driver, name)
 			}

@@ -66,7 +66,7 @@ func TestSharedClaim(t *testing.T) {
 	start := d.gangs[second].start
 	d.mu.Unlock()
 	d.e.Do(model.Action{Attempt: second, Start: start, Known: true})
-	d.e.Sweep(nil)
+	d.e.EndStrays(nil)
 	fourth := d.onClaimed(2, second)
 	d.until("the fourth runs beside the second", runs(fourth))
 	d.end(second)

@@ -77,13 +77,13 @@ func TestConformanceWithComb(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		way := &pods.Line{Image: laid, URL: "https://" + listener.Addr().String(), Pin: pin, Limit: 1 << 20}
+		way := &pods.ServerLink{Image: laid, URL: "https://" + listener.Addr().String(), Pin: pin, Limit: 1 << 20}
 		var now atomic.Pointer[kube.Executor]
 		said := &executortest.Reports{}
 		h := harnessOver(t, []cell.NodeName{cell.NodeName(*realNode), cell.NodeName(*realNode)}, func(o *kube.Options) {
 			tell := o.Tell
 			o.Tell, o.Work = func(f model.Fact) { said.Hear(f); tell(f) }, claim
-			o.Line, o.Secrets = way, func(model.JobID) (map[string]string, error) { return map[string]string{"token": secret}, nil }
+			o.ServerLink, o.Secrets = way, func(model.JobID) (map[string]string, error) { return map[string]string{"token": secret}, nil }
 		}, now.Store)
 		h.Rotates, h.OneStream, h.Token, h.Said, h.Keeps = true, true, secret, said.Of, true
 		h.Log = func(id model.AttemptID, task int32, stream string) string {
@@ -104,7 +104,7 @@ func TestConformanceWithComb(t *testing.T) {
 				return strings.Count(h.Log(id, 0, executor.Stdout), "ready\n") >= lines
 			})
 		}
-		handler := func(pod string) *link.Handler { return now.Load().Line() }
+		handler := func(pod string) *link.Handler { return now.Load().PodHandler() }
 		ctx, cancel := context.WithCancel(context.Background())
 		t.Cleanup(cancel)
 		go (&link.Handler{
@@ -114,7 +114,7 @@ func TestConformanceWithComb(t *testing.T) {
 			Members: func(pod string) (executor.Membership, error) { return handler(pod).Members(pod) },
 			Told:    func(pod string, lines []byte) error { return handler(pod).Told(pod, lines) },
 			Took:    func(pod string, u link.Usage) error { return handler(pod).Took(pod, u) },
-			Turn:    func(pod string, ask link.TurnAsk) (link.TurnSays, error) { return handler(pod).Turn(pod, ask) },
+			Turn:    func(pod string, ask link.TurnReport) (link.TurnAnswer, error) { return handler(pod).Turn(pod, ask) },
 		}).Serve(ctx, tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}}), slog.New(slog.DiscardHandler))
 		return h
 	})
@@ -220,7 +220,7 @@ func harnessOver(t *testing.T, nodes []cell.NodeName, change func(*kube.Options)
 	}
 	t.Cleanup(func() {
 		testkit.Wait(t, "the pods of the test are gone", func() bool {
-			now.Sweep(nil)
+			now.EndStrays(nil)
 			return now.Forget(1) == nil && now.Forget(2) == nil
 		})
 		now.Close()
@@ -407,7 +407,7 @@ func TestStrays(t *testing.T) {
 	defer e.Close()
 	named := false
 	testkit.Wait(t, "the stray is named, by the sweep or, where the pods were not seen yet, by the log", func() bool {
-		named = named || slices.Contains(e.Sweep(nil), at.String()+"/0") || strings.Contains(log.String(), "task="+at.String()+"/0")
+		named = named || slices.Contains(e.EndStrays(nil), at.String()+"/0") || strings.Contains(log.String(), "task="+at.String()+"/0")
 		return named
 	})
 	testkit.Wait(t, "the stray is gone", func() bool { return e.Forget(7) == nil })

@@ -31,4 +31,4 @@ func AllAdopted(e *Executor) bool {
 
 // SetRoomPause sets after how long it is tried again to set CPUs and memory aside. No executor may
 // be open.
-func SetRoomPause(d time.Duration) { roomPause = d }
+func SetRoomPause(d time.Duration) { reservePause = d }

@@ -106,7 +106,7 @@ func newDriver(t *testing.T, seed uint64) *driver {
 		return e
 	}
 	d.e = d.open()
-	d.e.Sweep(nil)
+	d.e.EndStrays(nil)
 	t.Cleanup(func() {
 		d.e.Close()
 		d.api.Close()
@@ -432,7 +432,7 @@ func (d *driver) restart() {
 			d.e.Do(model.Action{Attempt: at, Grace: model.Second})
 		}
 	}
-	d.e.Sweep(nil)
+	d.e.EndStrays(nil)
 }
 
 // declareDead is a user's word that a node is dead that is told to be down: its GPUs are free, and
@@ -591,7 +591,7 @@ func (d *driver) finish() {
 	var gangs []model.AttemptID
 	var left []string
 	if !testkit.Within(testkit.Patience, func() bool {
-		d.e.Sweep(nil)
+		d.e.EndStrays(nil)
 		d.give()
 		gangs, left = d.live(), slices.DeleteFunc(append(d.api.Objects("pods"), d.api.Objects("resourceclaims")...), func(name string) bool { return name == simapi.Occupied })
 		return len(gangs)+len(left) == 0 && d.freed()

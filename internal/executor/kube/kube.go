@@ -38,7 +38,7 @@ type Options struct {
 	Cluster string                                       // this Comb's name among all
 	Tell    func(model.Fact)                             // takes facts; it must not block for long
 	Secrets func(model.JobID) (map[string]string, error) // of a job, by path; nil: no job has any
-	// Identity says as which user and group the tasks of a user run now; see executor.Whose.
+	// Identity says as which user and group the tasks of a user run now; see executor.IdentityOf.
 	Identity func(user model.Subject) (executor.Identity, error)
 	// Storage returns a storage that jobs of a virtual cluster may use now. nil: there are none.
 	Storage func(cell.VCName, string) (model.Storage, bool)
@@ -49,10 +49,10 @@ type Options struct {
 	// InfiniBand reports whether tasks of a virtual cluster may have RDMA network devices, and
 	// whether that is known yet. nil: none may.
 	InfiniBand func(cell.VCName) (may, known bool)
-	Work       string     // the claim that keeps checkpoints; "": jobs can keep none
-	DiskMB     int64      // what a task may write to its node when it asks for nothing; 0 is no limit
-	MostMB     int64      // the most that a task may ask for of that; 0 is no limit
-	Line       *pods.Line // nil: pods send nothing to the server
+	Work       string           // the claim that keeps checkpoints; "": jobs can keep none
+	DiskMB     int64            // what a task may write to its node when it asks for nothing; 0 is no limit
+	MostMB     int64            // the most that a task may ask for of that; 0 is no limit
+	ServerLink *pods.ServerLink // nil: pods send nothing to the server
 	// Code opens the code that a job brings, and returns its size in bytes. nil: no job brings
 	// any.
 	Code   func(*model.Job) (io.ReadCloser, int64, error)
@@ -81,9 +81,9 @@ type Executor struct {
 	o     Options
 	maker pods.Maker
 
-	spaces  *spaces     // where pods are
-	nodes   cache.Store // as the API server told last
-	synced  func() bool // reports whether all nodes and pods were listed once
+	spaces  *podNamespaces // where pods are
+	nodes   cache.Store    // as the API server told last
+	synced  func() bool    // reports whether all nodes and pods were listed once
 	queue   workqueue.TypedRateLimitingInterface[string]
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -95,7 +95,7 @@ type Executor struct {
 	mu       sync.Mutex
 	tasks    map[string]*podTask          // by pod name; for strays NAMESPACE/NAME
 	attempts map[model.AttemptID][]string // the keys of each attempt's tasks
-	crews    map[model.JobID]*crew
+	crews    map[model.JobID]*jobMembers
 	stopped  map[model.AttemptID]model.Duration
 	seen     map[string]*nodeSeen // what was seen of each node
 	swept    bool                 // from now on a pod without a task is a stray
@@ -105,8 +105,8 @@ type Executor struct {
 
 	turning sync.Mutex // held while a pod reports on its turns; never held together with mu
 
-	published published // it has a lock of its own
-	fenced    *fenced   // likewise
+	published published   // it has a lock of its own
+	fenced    *fencedPods // likewise
 }
 
 var _ executor.Executor = (*Executor)(nil)
@@ -124,25 +124,25 @@ func New(o Options) (*Executor, error) {
 		return nil, err
 	}
 	e := &Executor{o: o, maker: pods.Maker{Cluster: o.Cluster, Key: key, Space: o.API.Namespace()},
-		tasks: map[string]*podTask{}, attempts: map[model.AttemptID][]string{}, crews: map[model.JobID]*crew{}, stopped: map[model.AttemptID]model.Duration{}, seen: map[string]*nodeSeen{},
+		tasks: map[string]*podTask{}, attempts: map[model.AttemptID][]string{}, crews: map[model.JobID]*jobMembers{}, stopped: map[model.AttemptID]model.Duration{}, seen: map[string]*nodeSeen{},
 		adopted: make(chan struct{}), opened: time.Now(),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
 	close(e.adopted)
 	e.ctx, e.stop = context.WithCancel(context.Background())
-	if e.fenced, err = openFenced(o.KeyFile); err != nil {
+	if e.fenced, err = openFencedPods(o.KeyFile); err != nil {
 		return nil, err
 	}
 	e.fenced.each(func(node, key string) { e.seenOf(node).lost[key] = true })
 	nodes, watch := o.API.WatchNodes(health{e}.changed)
 	e.nodes = nodes
-	if e.spaces, err = openSpaces(e); err != nil {
+	if e.spaces, err = openPodNamespaces(e); err != nil {
 		e.Close()
 		return nil, err
 	}
 	first := e.spaces.all()
 	e.synced = func() bool {
-		return watch.HasSynced() && !slices.ContainsFunc(first, func(sp *space) bool { return !sp.seen() })
+		return watch.HasSynced() && !slices.ContainsFunc(first, func(sp *podNamespace) bool { return !sp.seen() })
 	}
 	e.goes(func() { watch.RunWithContext(e.ctx) })
 	e.goes(e.begin)
@@ -175,10 +175,10 @@ func (e *Executor) work() {
 		if closed {
 			return
 		}
-		again, err := e.settle(name)
+		again, err := e.reconcile(name)
 		switch {
 		case err != nil && e.ctx.Err() == nil:
-			e.o.Log.Warn("a pod cannot be seen to; it is tried again", "pod", name, "error", api.Words(err))
+			e.o.Log.Warn("a pod cannot be seen to; it is tried again", "pod", name, "error", api.ErrorText(err))
 			e.queue.AddRateLimited(name)
 		case again > 0:
 			e.queue.Forget(name)
@@ -227,7 +227,7 @@ func (e *Executor) Do(a model.Action) {
 func (e *Executor) start(a model.Action) {
 	grace, stopped := e.stopped[a.Attempt]
 	delete(e.stopped, a.Attempt)
-	h := &home{known: a.Known, whose: executor.Whose(a.Start.Job, e.o.Identity)}
+	h := &home{known: a.Known, whose: executor.IdentityOf(a.Start.Job, e.o.Identity)}
 	for i := range a.Start.Tasks {
 		ts := &a.Start.Tasks[i]
 		name := e.maker.Name(a.Attempt, ts.Task)
@@ -240,7 +240,7 @@ func (e *Executor) start(a model.Action) {
 				}
 			}
 		} else {
-			e.tasks[name].again = true
+			e.tasks[name].repeated = true
 		}
 		e.queue.Add(name)
 	}
@@ -311,30 +311,30 @@ func (e *Executor) Adopted(ctx context.Context) {
 	}
 }
 
-// taken notes that the state of a task from before the start is known now. e.mu is held.
-func (e *Executor) taken(t *podTask) {
+// stateKnown notes that the state of a task from before the start is known now. e.mu is held.
+func (e *Executor) stateKnown(t *podTask) {
 	if t.known && !t.unseen {
-		e.adopt()
+		e.countAdopted()
 	}
 	t.known = false
 }
 
-// adopt counts down the tasks whose state must be known before the work begins. e.mu is held.
-func (e *Executor) adopt() {
+// countAdopted counts down the tasks whose state must be known before the work begins. e.mu is held.
+func (e *Executor) countAdopted() {
 	if e.known--; e.known == 0 {
 		close(e.adopted)
 	}
 }
 
-// Abilities implements engine.Able.
+// Abilities implements engine.AbilityReporter.
 func (e *Executor) Abilities(l engine.Leaves) ([]model.Ability, string) {
 	return claims{e}.abilities(l)
 }
 
-// Sweep implements executor.Executor. All live tasks were started again before it: a pod of this
+// EndStrays implements executor.Executor. All live tasks were started again before it: a pod of this
 // cluster without a task is a stray, now and later. While the API server is away nothing is
 // ended; strays are ended when it is back, and the log names them.
-func (e *Executor) Sweep([]model.AttemptID) []string {
+func (e *Executor) EndStrays([]model.AttemptID) []string {
 	e.mu.Lock()
 	e.swept = true
 	e.mu.Unlock()
@@ -441,7 +441,7 @@ func (e *Executor) Usage(ref executor.TaskRef) []executor.Usage {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if t := e.tasks[e.maker.Name(ref.Attempt, ref.Task)]; t != nil {
-		return slices.Clone(t.took)
+		return slices.Clone(t.usage)
 	}
 	return nil
 }
@@ -462,7 +462,7 @@ func (e *Executor) Forget(id model.JobID) error {
 			}
 		}
 	}
-	if err := e.spaces.past.note(id); err != nil {
+	if err := e.spaces.forgotten.note(id); err != nil {
 		return err
 	}
 	return os.RemoveAll(e.jobDir(id))

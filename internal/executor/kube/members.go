@@ -13,8 +13,8 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// crew are the tasks of one job, and the members that its pods were told last.
-type crew struct {
+// jobMembers are the tasks of one job, and the members that its pods were told last.
+type jobMembers struct {
 	tasks  map[string]*podTask // by the name of the pod
 	looked time.Time
 	told   executor.Membership
@@ -24,10 +24,10 @@ type crew struct {
 const countEvery = 300 * time.Millisecond
 
 // crewOf returns the tasks of a job. e.mu is held.
-func (e *Executor) crewOf(id model.JobID) *crew {
+func (e *Executor) crewOf(id model.JobID) *jobMembers {
 	c := e.crews[id]
 	if c == nil {
-		c = &crew{tasks: map[string]*podTask{}}
+		c = &jobMembers{tasks: map[string]*podTask{}}
 		e.crews[id] = c
 	}
 	return c
@@ -35,7 +35,7 @@ func (e *Executor) crewOf(id model.JobID) *crew {
 
 // members returns which tasks of a pod's job run. Versions also rise over restarts of the server:
 // the first one is the time, in seconds.
-func (h hears) members(pod string) (executor.Membership, error) {
+func (h podRequests) members(pod string) (executor.Membership, error) {
 	t, err := h.task(pod)
 	if err != nil {
 		return executor.Membership{}, err
@@ -44,7 +44,7 @@ func (h hears) members(pod string) (executor.Membership, error) {
 	defer h.mu.Unlock()
 	c := h.crews[t.at.Job]
 	if c == nil {
-		return executor.Membership{}, fmt.Errorf("%w: %s is no task that runs", link.ErrNone, pod) // it ended meanwhile
+		return executor.Membership{}, fmt.Errorf("%w: %s is no task that runs", link.ErrNoTask, pod) // it ended meanwhile
 	}
 	for _, other := range c.tasks {
 		if other.known {
@@ -62,7 +62,7 @@ func (h hears) members(pod string) (executor.Membership, error) {
 }
 
 // count lists the tasks of a job that run, in their order. h.mu is held.
-func (h hears) count(c *crew) []executor.Member {
+func (h podRequests) count(c *jobMembers) []executor.Member {
 	var list []*podTask
 	for _, t := range c.tasks {
 		if pod := h.spaces.pod(t.space, t.name); !t.stray && !t.lost && pod != nil && pod.UID == t.uid && pods.Look(pod, false).Phase == pods.Runs {

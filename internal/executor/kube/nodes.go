@@ -186,7 +186,7 @@ func (h health) tellTasks(node string) {
 	defer h.mu.Unlock()
 	for _, t := range h.tasks {
 		if t.ts != nil && string(t.ts.Place.Node) == node {
-			t.again = true
+			t.repeated = true
 			h.queue.Add(t.key)
 		}
 	}
@@ -325,7 +325,7 @@ func notReady(n *corev1.Node) (why string, silent bool) {
 // CheckNodes refuses nodes of a configuration that the cluster lacks. away are those that had
 // been configured already: they may be missing for a while, so they are not refused.
 func (e *Executor) CheckNodes(nodes, had []cell.NodeName) (away []string, err error) {
-	if !Known(e) {
+	if !AwaitNodes(e) {
 		return nil, nil // it cannot be checked now
 	}
 	var lacks []string
@@ -344,18 +344,18 @@ func (e *Executor) CheckNodes(nodes, had []cell.NodeName) (away []string, err er
 		return away, nil
 	}
 	slices.Sort(lacks)
-	return away, fmt.Errorf("the Kubernetes cluster lacks nodes of the cluster file: %s; comb cluster discover prints those that it has", Some(lacks))
+	return away, fmt.Errorf("the Kubernetes cluster lacks nodes of the cluster file: %s; comb cluster discover prints those that it has", FirstFew(lacks))
 }
 
-// Known waits until the nodes and what they offer are known; false when the API server is away.
-func Known(e *Executor) bool {
+// AwaitNodes waits until the nodes and what they offer are known; false when the API server is away.
+func AwaitNodes(e *Executor) bool {
 	soon, cancel := context.WithTimeout(e.ctx, 20*time.Second)
 	defer cancel()
 	return cache.WaitForCacheSync(soon.Done(), e.synced)
 }
 
-// Some lists the first of many names, in words.
-func Some(names []string) string {
+// FirstFew lists the first of many names, in words.
+func FirstFew(names []string) string {
 	text := strings.Join(names[:min(len(names), 10)], ", ")
 	if more := len(names) - 10; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)

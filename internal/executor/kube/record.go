@@ -26,8 +26,8 @@ type record struct {
 	Refusing *model.TaskRefused `json:"refusing,omitempty"`
 	// Namespace is the pod's; "" is the server's own. Space says that the refusal is for its
 	// namespace's sake, and not for its node's.
-	Namespace string `json:"namespace,omitempty"`
-	Space     bool   `json:"space,omitempty"`
+	Namespace      string `json:"namespace,omitempty"`
+	NamespaceFault bool   `json:"space,omitempty"`
 	// Devices are the devices that its claims were given, each as POOL/DEVICE.
 	Devices []string `json:"devices,omitempty"`
 }
@@ -75,10 +75,10 @@ func (t *podTask) note() error {
 	return errors.Join(err, f.Close())
 }
 
-// born notes which pod is a task's, before the pod gets what it needs to start. If that pod is
+// noteCreated notes which pod is a task's, before the pod gets what it needs to start. If that pod is
 // gone later, a user has removed it with its finalizers, and it may still run: no other is made
 // in its place.
-func (t *podTask) born(pod *corev1.Pod) error {
+func (t *podTask) noteCreated(pod *corev1.Pod) error {
 	if t.record.Made != "" {
 		return nil
 	}

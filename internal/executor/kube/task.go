@@ -30,38 +30,38 @@ type podTask struct {
 	ts    *model.TaskStart // likewise
 	stray bool             // no engine knows it: nothing is told of it
 
-	uid   types.UID // of its pod, once it is known
-	lost  bool      // it counts as ended already, with its node: nothing is told of it
-	known bool      // it may have been started before this server
-	stop  bool
-	grace model.Duration
-	again bool  // its start was repeated: what is known is told again
-	turns *rota // its rotation; nil for a stray alone. It is replaced, never changed
+	uid      types.UID // of its pod, once it is known
+	lost     bool      // it counts as ended already, with its node: nothing is told of it
+	known    bool      // it may have been started before this server
+	stop     bool
+	grace    model.Duration
+	repeated bool         // its start was repeated: what is known is told again
+	turns    *podRotation // its rotation; nil for a stray alone. It is replaced, never changed
 
-	read    bool // the record was read
-	record  record
-	refused *model.TaskRefused // its pod is being ended, and then this is told
-	begun   bool               // its start was told
-	over    bool               // its end was told
-	unknown bool               // it was told that its state is unknown
-	noticed bool               // why it waits was told
-	ended   time.Time          // when its end was first seen
-	waits   time.Time          // since when its pod waits, by the clock of this machine
-	bound   bool               // it waits on its node, where kube-scheduler has bound it
-	log     *follower
-	checked bool // its claims were given what they ask for
-	room    roomAsked
+	read        bool // the record was read
+	record      record
+	refused     *model.TaskRefused // its pod is being ended, and then this is told
+	startTold   bool               // its start was told
+	endTold     bool               // its end was told
+	unknownTold bool               // it was told that its state is unknown
+	waitTold    bool               // why it waits was told
+	ended       time.Time          // when its end was first seen
+	waits       time.Time          // since when its pod waits, by the clock of this machine
+	bound       bool               // it waits on its node, where kube-scheduler has bound it
+	log         *logCopier
+	checked     bool // its claims were given what they ask for
+	shared      sharedState
 	// released is the version of its pod from which Comb's finalizer was removed.
 	released string
 
-	turn  turn             // what its pod reported of its turns; under Executor.turning
-	heard time.Time        // when its pod last reported progress; under Executor.mu
-	took  []executor.Usage // its usage of the last minutes; under Executor.mu
+	lastReport turnReport       // what its pod reported of its turns; under Executor.turning
+	heard      time.Time        // when its pod last reported progress; under Executor.mu
+	usage      []executor.Usage // its usage of the last minutes; under Executor.mu
 }
 
-// roomAsked says that CPUs and memory were reserved for a task on shared leaves (done), or that
+// sharedState says that CPUs and memory were reserved for a task on shared leaves (done), or that
 // they cannot be had now and this was logged (none).
-type roomAsked struct{ done, none bool }
+type sharedState struct{ done, none bool }
 
 // title is a task's name for its user. The task is no stray.
 func (t *podTask) title() string {
@@ -70,9 +70,9 @@ func (t *podTask) title() string {
 
 // wanted is what is wanted of a task now.
 type wanted struct {
-	stop, again, known bool
-	lost               bool // it counts as ended: the end of its pod matters only to its node
-	grace              time.Duration
+	stop, repeated, known bool
+	lost                  bool // it counts as ended: the end of its pod matters only to its node
+	grace                 time.Duration
 }
 
 func (e *Executor) wantedOf(key string) (*podTask, wanted) {
@@ -82,15 +82,15 @@ func (e *Executor) wantedOf(key string) (*podTask, wanted) {
 	if t == nil {
 		return nil, wanted{}
 	}
-	w := wanted{t.stop, t.again, t.known, t.lost, time.Duration(t.grace) * time.Microsecond}
-	t.again = false
+	w := wanted{t.stop, t.repeated, t.known, t.lost, time.Duration(t.grace) * time.Microsecond}
+	t.repeated = false
 	return t, w
 }
 
-// settle brings a task's pod nearer to what is wanted of it, and tells what became of it. It may
+// reconcile brings a task's pod nearer to what is wanted of it, and tells what became of it. It may
 // be called at any time. It is called again when the pod changes, and after the time that it
 // returns.
-func (e *Executor) settle(key string) (time.Duration, error) {
+func (e *Executor) reconcile(key string) (time.Duration, error) {
 	t, w := e.wantedOf(key)
 	if t == nil {
 		return 0, nil // a pod of an attempt that is over, or not taken up yet
@@ -101,23 +101,23 @@ func (e *Executor) settle(key string) (time.Duration, error) {
 		if err := e.spaces.load(t); err != nil {
 			return 0, err
 		}
-		t.read, t.over, t.refused = true, t.record.Exit != nil || t.record.Refused != nil, t.record.Refusing
-		w.again = w.again || t.over
+		t.read, t.endTold, t.refused = true, t.record.Exit != nil || t.record.Refused != nil, t.record.Refusing
+		w.repeated = w.repeated || t.endTold
 		e.identify(t)
 	}
-	if w.again {
+	if w.repeated {
 		e.repeat(t)
 	}
 	pod := e.spaces.pod(t.space, t.name)
 	switch {
-	case t.over:
+	case t.endTold:
 		return e.clean(ctx, t, pod)
 	case pod == nil:
 		return e.missing(ctx, t, w)
 	case t.record.UID == "" && !t.stray:
-		return e.claim(ctx, t, w, pod)
+		return e.takeOver(ctx, t, w, pod)
 	case pod.UID != t.record.UID && !t.stray:
-		return e.lost(t, w, "another pod has taken the place of its own")
+		return e.tellUnknown(t, w, "another pod has taken the place of its own")
 	}
 	return e.follow(ctx, t, w, pod)
 }
@@ -134,7 +134,7 @@ func (e *Executor) identify(t *podTask) {
 
 // repeat tells what was told before.
 func (e *Executor) repeat(t *podTask) {
-	t.begun, t.unknown = false, false
+	t.startTold, t.unknownTold = false, false
 	switch {
 	case t.stray:
 	case t.record.Refused != nil:
@@ -152,7 +152,7 @@ func (e *Executor) tell(t *podTask, f model.Fact) {
 		e.o.Tell(f)
 	}
 	e.mu.Lock()
-	e.taken(t)
+	e.stateKnown(t)
 	e.mu.Unlock()
 }
 
@@ -167,7 +167,7 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 		return 0, err
 	}
 	if t.space == "" {
-		again, err := e.spaces.settle(ctx, t, w.known)
+		again, err := e.spaces.decideNamespace(ctx, t, w.known)
 		switch {
 		case err != nil:
 			return 0, err
@@ -184,11 +184,11 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 		case err != nil:
 			return 0, err
 		case pod != nil && t.record.UID == "":
-			return e.claim(ctx, t, w, pod)
+			return e.takeOver(ctx, t, w, pod)
 		case pod != nil && pod.UID == t.record.UID:
 			return time.Second, nil // the watch will tell it, too
 		case cmp.Or(t.record.UID, t.record.Made) != "":
-			return e.lost(t, w, "its pod is gone, and its end was not seen")
+			return e.tellUnknown(t, w, "its pod is gone, and its end was not seen")
 		}
 	}
 	switch {
@@ -209,14 +209,14 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	case err != nil:
 		return 0, err
 	case sp.refused() != "":
-		return 0, e.putOff(t, fmt.Sprintf("Comb cannot see the pods of namespace %s: %s", t.space, sp.refused()))
+		return 0, e.refuseForNamespace(t, fmt.Sprintf("Comb cannot see the pods of namespace %s: %s", t.space, sp.refused()))
 	case !sp.synced():
 		return spacePause, nil
 	}
 	if err := e.spaces.serve(ctx, sp); err != nil {
 		return 0, err
 	}
-	pod, own, refused, err := e.made(ctx, t)
+	pod, own, refused, err := e.buildPod(ctx, t)
 	switch {
 	case err != nil:
 		return 0, err
@@ -229,7 +229,7 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	made, err := t.in(e).Create(ctx, pod)
 	switch {
 	case err == nil:
-		if err := t.born(made); err != nil {
+		if err := t.noteCreated(made); err != nil {
 			return 0, err
 		}
 		return e.supply(ctx, t, made, own)
@@ -237,11 +237,11 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 		if made, err = t.in(e).Get(ctx, t.name); err != nil || made == nil {
 			return 0, err
 		}
-		return e.claim(ctx, t, w, made)
-	case api.NotThere(err):
-		return 0, e.putOff(t, fmt.Sprintf("Kubernetes refuses its pod in namespace %s: %s", t.space, api.Words(err)))
-	case api.Refuses(err):
-		return 0, e.refuse(t, model.TaskRefused{Reason: "Kubernetes refuses its pod: " + api.Words(err)})
+		return e.takeOver(ctx, t, w, made)
+	case api.NamespaceRefuses(err):
+		return 0, e.refuseForNamespace(t, fmt.Sprintf("Kubernetes refuses its pod in namespace %s: %s", t.space, api.ErrorText(err)))
+	case api.NeverAccepts(err):
+		return 0, e.refuse(t, model.TaskRefused{Reason: "Kubernetes refuses its pod: " + api.ErrorText(err)})
 	}
 	return 0, err
 }
@@ -262,8 +262,8 @@ type owned struct {
 	claims  []*api.Claim
 }
 
-// made returns a task's pod with what it owns, or why there can be none.
-func (e *Executor) made(ctx context.Context, t *podTask) (pod *corev1.Pod, own owned, refused *model.TaskRefused, err error) {
+// buildPod returns a task's pod with what it owns, or why there can be none.
+func (e *Executor) buildPod(ctx context.Context, t *podTask) (pod *corev1.Pod, own owned, refused *model.TaskRefused, err error) {
 	node := e.node(string(t.ts.Place.Node))
 	if node == nil {
 		return nil, own, &model.TaskRefused{Reason: "the Kubernetes cluster has no node " + string(t.ts.Place.Node)}, nil
@@ -287,7 +287,7 @@ func (e *Executor) made(ctx context.Context, t *podTask) (pod *corev1.Pod, own o
 	if err != nil {
 		return nil, own, &model.TaskRefused{Reason: err.Error(), Job: true}, nil
 	}
-	pod, own.secrets, err = e.maker.Make(pods.Task{UID: int64(id.UID), GID: int64(id.GID), Network: network, Offers: offered(node), Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: cmp.Or(t.ts.SKU.Resource, resourceOf(node)), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, Line: e.o.Line})
+	pod, own.secrets, err = e.maker.Make(pods.Task{UID: int64(id.UID), GID: int64(id.GID), Network: network, Offers: offered(node), Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: cmp.Or(t.ts.SKU.Resource, resourceOf(node)), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, ServerLink: e.o.ServerLink})
 	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
 		return nil, own, &model.TaskRefused{Reason: cannot.Why, Job: true}, nil
 	}
@@ -313,7 +313,7 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 		t.record.UID = pod.UID
 		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: why})
 	}
-	soon := (*api.Soon)(nil)
+	soon := (*api.NotYet)(nil)
 	switch {
 	case errors.As(err, &soon) && t.waits.IsZero():
 		t.waits = time.Now()
@@ -322,9 +322,9 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 		return claimPause, nil
 	case errors.As(err, &soon):
 		return refuse(soon.Why)
-	case api.Refuses(err):
-		t.record.Space = api.NotThere(err)
-		return refuse(fmt.Sprintf("Kubernetes refuses the %s of its pod: %s", what, api.Words(err)))
+	case api.NeverAccepts(err):
+		t.record.NamespaceFault = api.NamespaceRefuses(err)
+		return refuse(fmt.Sprintf("Kubernetes refuses the %s of its pod: %s", what, api.ErrorText(err)))
 	case err != nil:
 		return 0, fmt.Errorf("make the %s of pod %s: %w", what, t.name, err)
 	}
@@ -346,22 +346,22 @@ func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f mo
 	return t.in(e).Delete(ctx, pod.Name, pod.UID, time.Second)
 }
 
-// claim takes over a pod whose making was not noted, if it is Comb's. A pod that is to end gets
+// takeOver takes over a pod whose making was not noted, if it is Comb's. A pod that is to end gets
 // nothing more.
-func (e *Executor) claim(ctx context.Context, t *podTask, w wanted, pod *corev1.Pod) (time.Duration, error) {
+func (e *Executor) takeOver(ctx context.Context, t *podTask, w wanted, pod *corev1.Pod) (time.Duration, error) {
 	switch {
 	case t.record.Made == "" && !e.maker.Sealed(pod):
-		return 0, e.putOff(t, fmt.Sprintf("a pod named %s is in namespace %s already, and Comb did not make it: delete it", t.name, t.space))
+		return 0, e.refuseForNamespace(t, fmt.Sprintf("a pod named %s is in namespace %s already, and Comb did not make it: delete it", t.name, t.space))
 	case t.record.Made != "" && t.record.Made != pod.UID:
-		return e.lost(t, w, "another pod has taken the place of its own")
+		return e.tellUnknown(t, w, "another pod has taken the place of its own")
 	}
-	if err := t.born(pod); err != nil {
+	if err := t.noteCreated(pod); err != nil {
 		return 0, err
 	}
 	if w.stop {
 		return e.supply(ctx, t, pod, owned{})
 	}
-	_, own, refused, err := e.made(ctx, t)
+	_, own, refused, err := e.buildPod(ctx, t)
 	switch {
 	case err != nil:
 		return 0, err
@@ -379,8 +379,8 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 			return 0, err
 		}
 	}
-	if state.Ran && !t.begun && t.refused == nil {
-		t.begun = true
+	if state.Ran && !t.startTold && t.refused == nil {
+		t.startTold = true
 		e.began(t, state)
 	}
 	if gone := e.goneFor(pod.Spec.NodeName); state.Phase != pods.Ended && gone > 0 {
@@ -409,9 +409,9 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	}
 	t.waits = time.Time{}
 	e.mu.Lock()
-	e.taken(t)
+	e.stateKnown(t)
 	e.mu.Unlock()
-	return room{e}.take(ctx, t, pod)
+	return sharedRequests{e}.take(ctx, t, pod)
 }
 
 // began tells the start of a task, and copies its log from then on. A task that has ended
@@ -442,7 +442,7 @@ const patient = 3 * time.Second
 // wait bounds how long a pod may wait for what may never come.
 func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods.State) (time.Duration, error) {
 	e.mu.Lock()
-	e.taken(t)
+	e.stateKnown(t)
 	e.mu.Unlock()
 	limit, bound := e.o.Limits.Binding, pod.Spec.NodeName != ""
 	if bound {
@@ -461,14 +461,14 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	case left > 0 && waited < patient:
 		return patient, nil
 	case left > 0:
-		if !t.stray && !t.noticed {
-			t.noticed = true
+		if !t.stray && !t.waitTold {
+			t.waitTold = true
 			e.o.Tell(model.Notice{Job: t.at.Job, Message: fmt.Sprintf("task %s of attempt %v waits on node %s: %s", t.title(), t.at, t.ts.Place.Node, s.Why)})
 		}
 		return left + 100*time.Millisecond, nil
 	}
-	t.record.Space = !bound && strings.Contains(s.Why, "persistentvolumeclaim") // not any node's fault
-	return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: s.Why, Job: s.Job, Fetch: s.Fetch})
+	t.record.NamespaceFault = !bound && strings.Contains(s.Why, "persistentvolumeclaim") // not any node's fault
+	return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: s.Why, Job: s.JobFault, Fetch: s.Fetch})
 }
 
 func (e *Executor) secretsOf(t *podTask) (map[string]string, error) {
@@ -486,7 +486,7 @@ func (e *Executor) secretsOf(t *podTask) (map[string]string, error) {
 func (e *Executor) finish(t *podTask, x model.Exit) error {
 	if !t.stray {
 		e.turning.Lock()
-		late := t.turn.why
+		late := t.lastReport.why
 		e.turning.Unlock()
 		if late != "" && x.Cause == "" {
 			x.Cause, x.Message, x.Own = model.SuspendTimeout, late, false
@@ -500,7 +500,7 @@ func (e *Executor) finish(t *podTask, x model.Exit) error {
 		}
 		e.tell(t, model.TaskExited{Attempt: t.at, Task: t.ts.Task, Exit: x})
 	}
-	t.over = true
+	t.endTold = true
 	e.queue.Add(t.key)
 	return nil
 }
@@ -510,8 +510,8 @@ func (e *Executor) refuse(t *podTask, f model.TaskRefused) error {
 	if t.stray {
 		return e.finish(t, model.Exit{})
 	}
-	if t.record.Space {
-		return e.putOff(t, f.Reason)
+	if t.record.NamespaceFault {
+		return e.refuseForNamespace(t, f.Reason)
 	}
 	f.Attempt, f.Task = t.at, t.ts.Task
 	t.record.Refused = &f
@@ -519,20 +519,20 @@ func (e *Executor) refuse(t *podTask, f model.TaskRefused) error {
 		return err
 	}
 	e.tell(t, f)
-	t.over = true
+	t.endTold = true
 	e.queue.Add(t.key)
 	return nil
 }
 
-// lost tells, once, that it cannot be proven what became of a task. A task that already counts as
+// tellUnknown tells, once, that it cannot be proven what became of a task. A task that already counts as
 // ended is dropped: its user has said that nothing of it lives.
-func (e *Executor) lost(t *podTask, w wanted, why string) (time.Duration, error) {
+func (e *Executor) tellUnknown(t *podTask, w wanted, why string) (time.Duration, error) {
 	if w.lost {
 		e.drop(t)
 		return 0, nil
 	}
-	if !t.unknown {
-		t.unknown = true
+	if !t.unknownTold {
+		t.unknownTold = true
 		e.tell(t, model.TaskUnknown{Attempt: t.at, Task: t.ts.Task, Reason: why + "; look on its node, and say so with comb node declare-dead"})
 	}
 	return time.Minute, nil
@@ -569,7 +569,7 @@ func (e *Executor) drop(t *podTask) {
 	defer e.unfence(t)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.taken(t)
+	e.stateKnown(t)
 	delete(e.tasks, t.key)
 	if t.ts != nil {
 		delete(e.seenOf(string(t.ts.Place.Node)).tasks, t.key)

@@ -24,30 +24,30 @@ func TestTurns(t *testing.T) {
 	two := d.onClaimed(1, one)
 	pod := func(at model.AttemptID) string { return d.podOf(at, 0) }
 	d.until("both run", func() bool { return d.api.Runs(pod(one)) && d.api.Runs(pod(two)) && d.told("TaskStarted") == 2 })
-	ask := func(at model.AttemptID, a link.TurnAsk) link.TurnSays {
+	ask := func(at model.AttemptID, a link.TurnReport) link.TurnAnswer {
 		t.Helper()
-		says, err := d.e.Line().Turn(pod(at), a)
+		says, err := d.e.PodHandler().Turn(pod(at), a)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return says
 	}
-	says := ask(one, link.TurnAsk{Holds: true})
+	says := ask(one, link.TurnReport{Holds: true})
 	if says.Rotation == nil || len(says.Rotation.Turns) != 2 || says.Enter || says.Guard != model.Second {
 		t.Fatalf("it is told %+v", says)
 	}
 	has := says.Is
-	if says := ask(one, link.TurnAsk{Has: has, Holds: true}); says.Rotation != nil || says.Is != has {
+	if says := ask(one, link.TurnReport{Has: has, Holds: true}); says.Rotation != nil || says.Is != has {
 		t.Errorf("it is told %+v again", says)
 	}
-	if says := ask(two, link.TurnAsk{Wants: true}); says.Enter || says.Rotation == nil {
+	if says := ask(two, link.TurnReport{Wants: true}); says.Enter || says.Rotation == nil {
 		t.Errorf("it is let in by a rotation that it does not follow yet, beside one that holds its devices: %+v", says)
 	}
-	wants := link.TurnAsk{Has: has, Wants: true}
+	wants := link.TurnReport{Has: has, Wants: true}
 	if ask(two, wants).Enter {
 		t.Error("it is let in beside one that holds its devices")
 	}
-	ask(one, link.TurnAsk{Has: has})
+	ask(one, link.TurnReport{Has: has})
 	if !ask(two, wants).Enter {
 		t.Error("it is not let in when the other has left")
 	}
@@ -60,17 +60,17 @@ func TestTurns(t *testing.T) {
 	if ask(one, wants).Enter {
 		t.Error("it is let in beside one of which nothing is known")
 	}
-	ask(two, link.TurnAsk{Has: has})
+	ask(two, link.TurnReport{Has: has})
 	if !ask(one, wants).Enter {
 		t.Error("it is not let in when the other is known to have left")
 	}
-	ask(two, link.TurnAsk{Has: has, Why: "it was too slow"})
+	ask(two, link.TurnReport{Has: has, Why: "it was too slow"})
 	d.end(two)
 	d.until("the other is gone", func() bool { return pod(two) == "" })
 	if why := d.ended[two]; why.Cause != model.SuspendTimeout || why.Message != "it was too slow" || why.Own {
 		t.Errorf("it ended with %+v", why)
 	}
-	if _, err := d.e.Line().Turn(d.podOf(one, 0)+"0", wants); err == nil {
+	if _, err := d.e.PodHandler().Turn(d.podOf(one, 0)+"0", wants); err == nil {
 		t.Error("a pod that is none is answered")
 	}
 	d.finish()
@@ -95,7 +95,7 @@ func TestAPodThatAsksAndAsks(t *testing.T) {
 	for i := range model.JobID(20_000) {
 		long.Turns[0] = append(long.Turns[0], model.AttemptID{Job: 1000 + i, N: 1})
 	}
-	pod, asks := d.podOf(one, 0), d.e.Line().Turn
+	pod, asks := d.podOf(one, 0), d.e.PodHandler().Turn
 	d.e.Do(model.Action{Attempt: one, Rotation: long})
 	stop := make(chan struct{})
 	var asked atomic.Int64
@@ -108,7 +108,7 @@ func TestAPodThatAsksAndAsks(t *testing.T) {
 					return
 				default:
 				}
-				if _, err := asks(pod, link.TurnAsk{Wants: true, Holds: true}); err != nil {
+				if _, err := asks(pod, link.TurnReport{Wants: true, Holds: true}); err != nil {
 					t.Error(err)
 					return
 				}

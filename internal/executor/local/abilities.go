@@ -15,7 +15,7 @@ import (
 	"github.com/combsched/comb/internal/executor/process"
 )
 
-// Abilities implements engine.Able. Tasks can be suspended where there is a freezer
+// Abilities implements engine.AbilityReporter. Tasks can be suspended where there is a freezer
 // or where a process that is stopped stands still.
 func (e *Executor) Abilities(engine.Leaves) ([]model.Ability, string) {
 	can := []model.Ability{model.CanPack}

@@ -10,7 +10,7 @@ import (
 
 func TestAbilities(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*Options)) {
-		var x engine.Able = newWorld(t, change).e
+		var x engine.AbilityReporter = newWorld(t, change).e
 		if got, _ := x.Abilities(engine.Leaves{}); !slices.Contains(got, model.CanSuspend) || !slices.Contains(got, model.CanPack) {
 			t.Errorf("it can %v", got)
 		}

@@ -184,7 +184,7 @@ CapEff:	0000000000000000
 NoNewPrivs:	1
 0000000000000000
 %[2]sready
-`, keeperOf(), preloads[image]), "~", " ")
+`, initUserID(), preloads[image]), "~", " ")
 		if !strings.HasPrefix(program, by) || out != want {
 			t.Errorf("%s: process 1 is %q, not %q; rights:\n%swant\n%s", image, program, by, out, want)
 		}

@@ -11,15 +11,15 @@ import (
 // diskNotice is told once to each job: the same text twice is not kept.
 const diskNotice = "a start waits for room on the disk of the server's data directory; free some space there and it goes on by itself"
 
-// unable is a refusal for an error with the server's own files.
-func unable(doing string, err error) *outcome {
+// serverFault is a refusal for an error with the server's own files.
+func serverFault(doing string, err error) *outcome {
 	return &outcome{Refused: doing + ": " + err.Error(), disk: ofDisk(err)}
 }
 
 // launch starts a task whose start nothing has claimed.
 func (t *liveTask) launch() {
-	t.judged() // it does not live, so nothing waits for it
-	t.clear()
+	t.fateKnown() // it does not live, so nothing waits for it
+	t.fateDecided()
 	for {
 		refusal := t.tryLaunch()
 		switch {

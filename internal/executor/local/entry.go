@@ -29,41 +29,41 @@ func (e *Executor) Dial(ctx context.Context, ref executor.TaskRef, port uint16) 
 }
 
 // way is how to reach a running task.
-func (e *Executor) way(ctx context.Context, ref executor.TaskRef) (Way, error) {
+func (e *Executor) way(ctx context.Context, ref executor.TaskRef) (EntryClient, error) {
 	e.mu.Lock()
 	at := e.attempts[ref.Attempt]
 	e.mu.Unlock()
 	if at == nil || at.start == nil {
-		return Way{}, executor.ErrNotRunning
+		return EntryClient{}, executor.ErrNotRunning
 	}
 	for _, t := range at.tasks {
 		if t.n != ref.Task {
 			continue
 		}
 		t.mu.Lock()
-		w := Way{Dir: t.dir, Owner: t.supervisor()}
+		w := EntryClient{Dir: t.dir, Owner: t.supervisor()}
 		t.mu.Unlock()
-		if e.boxes.runs(&at.start.Job.Roles[t.start.Role]) {
-			w.Owner = inBox(ctx, t.dir)
+		if e.containers.runs(&at.start.Job.Roles[t.start.Role]) {
+			w.Owner = containerProcess(ctx, t.dir)
 		}
 		if w.Owner.PID > 0 {
 			return w, nil
 		}
 	}
-	return Way{}, executor.ErrNotRunning
+	return EntryClient{}, executor.ErrNotRunning
 }
 
 // boxKnown is how long it may take until process 1 of a running container is known: the task may
 // be told to run before.
 const boxKnown = 5 * time.Second
 
-// inBox is process 1 of a task's container, which listens instead of its supervisor. It is zero
+// containerProcess is process 1 of a task's container, which listens instead of its supervisor. It is zero
 // where it is not known in time.
-func inBox(ctx context.Context, dir string) process.ID {
+func containerProcess(ctx context.Context, dir string) process.ID {
 	ctx, cancel := context.WithTimeout(ctx, boxKnown)
 	defer cancel()
 	for one := (process.ID{}); ctx.Err() == nil; {
-		if err := safefile.Read(dir, boxFile, &one); err == nil {
+		if err := safefile.Read(dir, containerFile, &one); err == nil {
 			return one
 		}
 		select {

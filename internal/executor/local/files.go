@@ -45,25 +45,25 @@ const (
 
 // spec is what a supervisor needs and files may hold.
 type spec struct {
-	Cluster  string          `json:"cluster"`
-	Attempt  model.AttemptID `json:"attempt"`
-	Task     int32           `json:"task"`
-	Boot     string          `json:"boot"`
-	Shell    string          `json:"shell"`
-	Dir      string          `json:"dir"` // working directory
-	Env      []string        `json:"env"` // besides the surroundings
-	Host     string          `json:"host"`
-	Ports    []int32         `json:"ports,omitempty"`
-	Locks    []deviceLock    `json:"locks,omitempty"`
-	Parents  []cgroup.Parent `json:"parents,omitempty"`
-	Limits   cgroup.Limits   `json:"limits"`
-	Each     cell.TaskLimits `json:"each,omitzero"` // of each process
-	Logs     task.LogCaps    `json:"logs"`
-	Leftover model.Duration  `json:"leftover"` // time for descendants that outlive the main process
-	Suspend  *contract       `json:"suspend,omitempty"`
-	Grace    model.Duration  `json:"grace,omitempty"` // for a checkpoint when it cannot be suspended
-	Code     *task.Unpacking `json:"code,omitempty"`  // code for its working directory; nil: none
-	Boxed    *boxed          `json:"boxed,omitempty"` // nil: it runs as a process
+	Cluster   string          `json:"cluster"`
+	Attempt   model.AttemptID `json:"attempt"`
+	Task      int32           `json:"task"`
+	Boot      string          `json:"boot"`
+	Shell     string          `json:"shell"`
+	Dir       string          `json:"dir"` // working directory
+	Env       []string        `json:"env"` // besides the surroundings
+	Host      string          `json:"host"`
+	Ports     []int32         `json:"ports,omitempty"`
+	Locks     []deviceLock    `json:"locks,omitempty"`
+	Parents   []cgroup.Parent `json:"parents,omitempty"`
+	Limits    cgroup.Limits   `json:"limits"`
+	Each      cell.TaskLimits `json:"each,omitzero"` // of each process
+	Logs      task.LogCaps    `json:"logs"`
+	Leftover  model.Duration  `json:"leftover"` // time for descendants that outlive the main process
+	Suspend   *contract       `json:"suspend,omitempty"`
+	Grace     model.Duration  `json:"grace,omitempty"` // for a checkpoint when it cannot be suspended
+	Code      *task.Unpacking `json:"code,omitempty"`  // code for its working directory; nil: none
+	Container *containerSpec  `json:"boxed,omitempty"` // nil: it runs as a process
 	// As is the user that it runs as; nil: the image's, or the server's.
 	As     *task.Account `json:"as,omitempty"`
 	Groups []uint32      `json:"groups,omitempty"` // extra groups of the machine
@@ -79,7 +79,7 @@ type private struct {
 // files is the folder for a task's progress, and its acknowledgement of a suspension. It is the
 // task's own folder, unless the task runs as another user.
 func (s *spec) files(dir string) string {
-	if s.Boxed != nil || s.As != nil {
+	if s.Container != nil || s.As != nil {
 		return filepath.Join(dir, sharedDir)
 	}
 	return dir
@@ -101,7 +101,7 @@ func (s *spec) groupDirs() []string { return cgroup.Dirs(s.Parents, s.groupName(
 // outOfMemory counts the kernel's kills for the memory limit. A process without groups has no
 // limit.
 func (s *spec) outOfMemory() int64 {
-	if s.Boxed == nil && len(s.Parents) == 0 {
+	if s.Container == nil && len(s.Parents) == 0 {
 		return 0
 	}
 	return cgroup.OutOfMemory(s.Parents, s.groupName())

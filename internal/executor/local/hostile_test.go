@@ -155,7 +155,7 @@ func TestEmptyClaimAfterPowerCut(t *testing.T) {
 	w.line(a.Attempt, "ready")
 	w.e.Close()
 	w.supervisor(a.Attempt).Signal(unix.SIGKILL)
-	w.e.Sweep(nil) // the machine is off
+	w.e.EndStrays(nil) // the machine is off
 	dir := w.e.place.task(a.Attempt, 0)
 	var s spec
 	if err := safefile.Read(dir, specFile, &s); err != nil {

@@ -131,7 +131,7 @@ func tasksOfUsers(t *testing.T, image string, change func(*Options)) {
 		t.Errorf("its folder is %s", got)
 	}
 	// What is root's or the platform's never runs, wherever the number comes from: the job ends.
-	for _, bad := range []numbers{{4001, 0}, {keeperUser, 4000}, {4001, keeperUser}} {
+	for _, bad := range []numbers{{4001, 0}, {initUser, 4000}, {4001, initUser}} {
 		do.Do(of(w.action(1, "id"), "eve", bad))
 		const why = "root's or Comb's own: an administrator gives the user another number"
 		if r := wantRefused(w); !strings.Contains(r.Reason, why) || !r.Job {

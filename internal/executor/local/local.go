@@ -41,7 +41,7 @@ type Options struct {
 	// Storage returns a storage that jobs of a virtual cluster may use in the present
 	// configuration; nil: none.
 	Storage func(vc cell.VCName, name string) (model.Storage, bool)
-	// Identity says as which user and group the tasks of a user run now; see executor.Whose.
+	// Identity says as which user and group the tasks of a user run now; see executor.IdentityOf.
 	Identity func(user model.Subject) (executor.Identity, error)
 	// Code puts a job's upload at a path among the job's files; nil: none.
 	Code func(job *model.Job, path string) error
@@ -141,10 +141,10 @@ type Executor struct {
 	ports  portRegister
 	*process.Meter
 
-	boxes   boxes
-	samples *sampler
-	guard   *machine.Guard
-	roster  roster
+	containers containers
+	samples    *sampler
+	guard      *machine.Guard
+	roster     roster
 	// diskWaits is true while starts wait for the disk.
 	diskWaits atomic.Bool
 
@@ -168,7 +168,7 @@ type attempt struct {
 	start *model.Start // nil when only its files are known
 	tasks []*liveTask
 	left  int
-	found found
+	ends  orderedEnds
 	whose func() (executor.Identity, error) // the user that its tasks run as
 }
 
@@ -206,13 +206,13 @@ func New(o Options) (*Executor, error) {
 		e.parents, e.missing = cgroup.Find("comb-" + safeName(o.Cluster))
 	}
 	e.ports.Open(o.PortMin, o.PortMax)
-	e.roster = roster{e: e, jobs: map[model.JobID]*crew{}}
+	e.roster = roster{e: e, jobs: map[model.JobID]*jobMembers{}}
 	e.samples = newSampler(e, o.Sampler)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.Meter = process.NewMeter(e.ctx, o.SampleEvery)
 	e.guard = machine.NewGuard(machine.GuardOptions{Dir: o.Dir, Boot: boot, Dev: o.Dev, Program: o.Sampler, Every: o.SampleEvery,
 		Leaves: o.Leaves, HasNode: o.HasNode, Log: o.Log, Tell: func(f model.LeafHealth) { e.tell(f) }})
-	if err := e.boxes.open(e, o.Engine); err != nil {
+	if err := e.containers.open(e, o.Engine); err != nil {
 		e.cancel()
 		return nil, fmt.Errorf("make ready for containers: %w", err)
 	}
@@ -311,7 +311,7 @@ func (e *Executor) begin(a model.Action) {
 		return
 	}
 	at := &attempt{id: a.Attempt, start: a.Start, left: len(a.Start.Tasks),
-		whose: executor.Whose(a.Start.Job, e.o.Identity)}
+		whose: executor.IdentityOf(a.Start.Job, e.o.Identity)}
 	if at.left == 0 {
 		return
 	}
@@ -367,8 +367,8 @@ func (e *Executor) Adopted(ctx context.Context) {
 // adoptWithin bounds the search for tasks from before the start.
 const adoptWithin = 5 * time.Second
 
-// Renewed looks at all devices again, as a new configuration names them.
-func Renewed(e *Executor) { e.guard.Renew() }
+// LookAgain looks at all devices again, as a new configuration names them.
+func LookAgain(e *Executor) { e.guard.Renew() }
 
 func (e *Executor) run(at *attempt) {
 	e.attempts[at.id] = at
@@ -409,7 +409,7 @@ func (e *Executor) over(at *attempt) {
 	if e.jobs[at.id.Job]--; e.jobs[at.id.Job] <= 0 {
 		delete(e.jobs, at.id.Job)
 		e.ports.Release(at.id.Job)
-		e.boxes.leave(at)
+		e.containers.leave(at)
 	}
 }
 

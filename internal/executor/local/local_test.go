@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		os.Exit(Supervise(os.Args[2:]))
 	}
 	if len(os.Args) >= 3 && os.Args[1] == "inside" {
-		os.Exit(Inside(os.Args[2:]))
+		os.Exit(ContainerInit(os.Args[2:]))
 	}
 	if len(os.Args) == 2 && os.Args[1] == "listen" {
 		os.Exit(listen())
@@ -79,7 +79,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Cleanup(func() {
 		w.e.Close()
 		w.settle()
-		if left := w.e.Sweep(nil); !t.Failed() && len(left) > 0 {
+		if left := w.e.EndStrays(nil); !t.Failed() && len(left) > 0 {
 			t.Errorf("tasks were left running: %v", left)
 		}
 		for _, p := range w.e.parents {
@@ -606,7 +606,7 @@ func TestReboot(t *testing.T) {
 	want[model.TaskStarted](w)
 	w.e.Close()
 	w.supervisor(a.Attempt).Signal(unix.SIGKILL)
-	w.e.Sweep(nil) // the machine is off
+	w.e.EndStrays(nil) // the machine is off
 	// What the files of another boot look like.
 	dir := w.e.place.task(a.Attempt, 0)
 	var c claim
@@ -633,7 +633,7 @@ func TestReboot(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	}
-	w.e.Sweep(nil)
+	w.e.EndStrays(nil)
 	w.restart()
 	if w.e.rebooted {
 		t.Error("the new boot was not remembered")
@@ -656,7 +656,7 @@ func TestSweepKillsStrangers(t *testing.T) {
 		w.open()
 		mine.Known = true
 		w.e.Do(mine)
-		if got := w.e.Sweep([]model.AttemptID{mine.Attempt}); len(got) != 1 || got[0] != stranger.Attempt.String()+"/0" {
+		if got := w.e.EndStrays([]model.AttemptID{mine.Attempt}); len(got) != 1 || got[0] != stranger.Attempt.String()+"/0" {
 			t.Errorf("swept %v", got)
 		}
 		dead(t, pids...)

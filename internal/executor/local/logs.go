@@ -45,14 +45,14 @@ func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error
 		return executor.Log{}, err
 	}
 	out := executor.Log{ReadCloser: l, Start: l.at, End: l.end()}
-	out.Turns = func(behind [2]int64) ([]executor.Turn, error) { return turnsOfLog(e, ref, behind) }
+	out.Switches = func(behind [2]int64) ([]executor.StreamSwitch, error) { return turnsOfLog(e, ref, behind) }
 	out.GapStart, out.GapEnd = l.gap()
 	return out, nil
 }
 
 // turnsOfLog reads in which order the streams of a task were printed, from given offsets of both
 // on. The task may write the file itself: reading stops at the first record that is out of order.
-func turnsOfLog(e *Executor, ref executor.LogRef, behind [2]int64) ([]executor.Turn, error) {
+func turnsOfLog(e *Executor, ref executor.LogRef, behind [2]int64) ([]executor.StreamSwitch, error) {
 	root, err := openTaskDir(e.o.Dir, e.place.task(ref.Attempt, ref.Task))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -115,16 +115,16 @@ func recordAt(data []byte) (stream int, to int64) {
 
 // turnsIn reads records of an order, without those up to the offsets in behind. The last record
 // stays anyway: it says which stream goes on.
-func turnsIn(data []byte, behind [2]int64) (list []executor.Turn) {
+func turnsIn(data []byte, behind [2]int64) (list []executor.StreamSwitch) {
 	streams := [2]string{Stdout, Stderr}
-	reached, last := [2]int64{}, executor.Turn{}
+	reached, last := [2]int64{}, executor.StreamSwitch{}
 	for ; len(data) >= task.RecordBytes; data = data[task.RecordBytes:] {
 		stream, to := recordAt(data)
 		if to <= reached[stream] || to > maxBase {
 			break
 		}
 		reached[stream] = to
-		if last = (executor.Turn{Stream: streams[stream], To: to}); to > behind[stream] {
+		if last = (executor.StreamSwitch{Stream: streams[stream], To: to}); to > behind[stream] {
 			list = append(list, last)
 		}
 	}

@@ -152,7 +152,7 @@ func TestTurnsOfStreams(t *testing.T) {
 		}
 	}
 	w.exit()
-	turns := []executor.Turn{{Stream: Stdout, To: 4}, {Stream: Stderr, To: 3}, {Stream: Stdout, To: 14}}
+	turns := []executor.StreamSwitch{{Stream: Stdout, To: 4}, {Stream: Stderr, To: 3}, {Stream: Stdout, To: 14}}
 	if got, err := turnsOfLog(w.e, ref(a.Attempt, 0, Stdout), [2]int64{}); err != nil || !slices.Equal(got, turns) {
 		t.Errorf("turns %v, %v; want %v", got, err, turns)
 	}
@@ -219,7 +219,7 @@ func TestTurnsBehindOffsets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var want []executor.Turn // by all of it
+		var want []executor.StreamSwitch // by all of it
 		all := turnsIn(data, [2]int64{})
 		for i, turn := range all {
 			stream := 0

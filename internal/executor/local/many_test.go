@@ -78,7 +78,7 @@ func TestLimitOfProcesses(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Pids = 300 })
 	bomb := w.action(1, "mkfifo hold; : > said", "f() { f | f & }", "f 2> said &",
 		"until [ -s said ]; do read -t 0.1 x <> hold; done; exit 3") // no fork succeeds
-	limited := cgroup.Held(w.e.parents, "pids")
+	limited := cgroup.HasController(w.e.parents, "pids")
 	if !limited { // nothing would bound it
 		role(bomb).Command = []string{"exit 3"}
 	}
@@ -101,7 +101,7 @@ func TestLimitOfProcesses(t *testing.T) {
 // A task whose fork another limit refused than its own is not said to have met its own.
 func TestLimitOfOthers(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Pids = 300 })
-	i := slices.IndexFunc(w.e.parents, func(p cgroup.Parent) bool { return cgroup.Held([]cgroup.Parent{p}, "pids") })
+	i := slices.IndexFunc(w.e.parents, func(p cgroup.Parent) bool { return cgroup.HasController([]cgroup.Parent{p}, "pids") })
 	if i < 0 {
 		return // nothing would bound it
 	}
@@ -133,13 +133,13 @@ func TestForksBeforeTheEnd(t *testing.T) {
 		"more than a minute before":  {[]int64{0, 4, 4, 4, 4, 4, 4, 4, 4}, false},
 		"at the beginning and again": {[]int64{4, 4, 4, 4, 4, 4, 4, 4, 4, 5}, true},
 	} {
-		var f forks
+		var f forkRefusals
 		now := begin
 		for _, n := range c.looks[:len(c.looks)-1] {
 			now = now.Add(forksPause)
 			f.look(n, now)
 		}
-		if f.end(c.looks[len(c.looks)-1], now.Add(forksPause)); f.final != c.final {
+		if f.end(c.looks[len(c.looks)-1], now.Add(forksPause)); f.causedEnd != c.final {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}

@@ -37,11 +37,11 @@ type roster struct {
 	e     *Executor
 	files sync.Mutex // one writer at a time
 	mu    sync.Mutex
-	jobs  map[model.JobID]*crew
+	jobs  map[model.JobID]*jobMembers
 }
 
-// crew are the members of one job.
-type crew struct {
+// jobMembers are the members of one job.
+type jobMembers struct {
 	version int64
 	signal  unix.Signal // sent to its tasks after each change; 0: none
 	members map[int32]*member
@@ -54,14 +54,14 @@ type crew struct {
 }
 
 // of returns the crew of a task's job, nil where the job needs none; r.mu is held.
-func (r *roster) of(t *liveTask) *crew {
+func (r *roster) of(t *liveTask) *jobMembers {
 	if t.start == nil || !t.at.start.Job.Varies() {
 		return nil
 	}
 	id := t.at.id.Job
 	c := r.jobs[id]
 	if c == nil {
-		c = &crew{members: map[int32]*member{}, expected: map[int32]bool{}}
+		c = &jobMembers{members: map[int32]*member{}, expected: map[int32]bool{}}
 		var before executor.Membership
 		if safefile.Read(r.e.place.job(id), membersFile, &before) == nil && before.Version > 0 &&
 			before.Version < 1<<53 {
@@ -111,7 +111,7 @@ func (r *roster) adopted() {
 }
 
 // open reports whether a file written now could be wrong; r.mu is held.
-func (c *crew) open() bool { return c.adopting || len(c.expected) > 0 }
+func (c *jobMembers) open() bool { return c.adopting || len(c.expected) > 0 }
 
 // join notes that a task runs, and where.
 func (r *roster) join(t *liveTask, host string, top process.ID) {
@@ -157,7 +157,7 @@ func (r *roster) leave(t *liveTask) {
 }
 
 // change schedules a write of the file; r.mu is held.
-func (r *roster) change(id model.JobID, c *crew) {
+func (r *roster) change(id model.JobID, c *jobMembers) {
 	c.changed = true
 	if c.writing || c.open() {
 		return
@@ -167,7 +167,7 @@ func (r *roster) change(id model.JobID, c *crew) {
 }
 
 // write writes the file until nothing changes any more.
-func (r *roster) write(id model.JobID, c *crew) {
+func (r *roster) write(id model.JobID, c *jobMembers) {
 	pause := membersPause
 	for {
 		select {
@@ -271,7 +271,7 @@ func tellMembers(tops []process.ID, sig unix.Signal) {
 // top is the process above all others of a task: its supervisor, or process 1 of its container;
 // zero where that is not known.
 func (t *liveTask) top(s *spec, id identity) process.ID {
-	if s.Boxed != nil {
+	if s.Container != nil {
 		return id.Main
 	}
 	var c claim

@@ -51,7 +51,7 @@ func TestOptions(t *testing.T) {
 // cannot say so in its place.
 func TestMountsOfAnImageAreItsFault(t *testing.T) {
 	c := &caretaker{supervisor: newSupervised(t.TempDir(), outcomeFile)}
-	c.spec.Boxed = &boxed{Image: "box:1", Engine: "unix://" + c.dir + "/none"}
+	c.spec.Container = &containerSpec{Image: "box:1", Engine: "unix://" + c.dir + "/none"}
 	o := c.ended(docker.State{Code: exitTaken})
 	if want := "the image box:1 cannot be used: it has something of its own in /comb, where the task's folders are put: use one without"; !o.Job || o.Refused != want {
 		t.Errorf("%+v, want %q", o, want)

@@ -38,7 +38,7 @@ func (t *liveTask) prepare() (*spec, *private, *outcome) {
 		return nil, nil, refusal
 	}
 	e, job := t.e, t.at.start.Job
-	who, refusal := t.identify(e.boxes.runs(role))
+	who, refusal := t.identify(e.containers.runs(role))
 	if refusal != nil {
 		return nil, nil, refusal
 	}
@@ -54,14 +54,14 @@ func (t *liveTask) prepare() (*spec, *private, *outcome) {
 	checkpoints := e.place.checkpoints(t.at.start.ID)
 	work := filepath.Join(t.dir, workDir)
 	if err := errors.Join(os.MkdirAll(checkpoints, 0o700), os.MkdirAll(work, 0o700)); err != nil {
-		return nil, nil, unable("make the task's directory", err)
+		return nil, nil, serverFault("make the task's directory", err)
 	}
 	blocks, err := e.ports.Of(jobDir, t.at.start)
 	if err != nil {
-		return nil, nil, unable("give ports", err)
+		return nil, nil, serverFault("give ports", err)
 	}
 	if err := e.roster.ensure(t); err != nil {
-		return nil, nil, unable("write the job's members", err)
+		return nil, nil, serverFault("write the job's members", err)
 	}
 	order, err := task.UnpackingFor(job, jobDir, work, e.o.Code)
 	if err != nil {
@@ -80,20 +80,20 @@ func (t *liveTask) prepare() (*spec, *private, *outcome) {
 		Suspend:  contractOf(job), Grace: job.Grace, As: who, Groups: groups,
 	}
 	seen := paths{checkpoints: checkpoints, files: t.dir, members: filepath.Join(jobDir, membersFile), host: loopback, code: work, place: t.start.Place}
-	if e.boxes.runs(role) {
-		if err := e.boxes.engine.Ask(t.starting); err != nil {
+	if e.containers.runs(role) {
+		if err := e.containers.engine.Ask(t.starting); err != nil {
 			return nil, nil, &outcome{Refused: err.Error()}
 		}
-		gang := e.boxes.gang(t)
+		gang := e.containers.gang(t)
 		seen = paths{checkpoints: insideCheckpoint, files: insideShared, members: insideMembers + "/" + membersFile, host: hosts(gang), code: insideWork, place: t.start.Place}
 		if len(ownGPUs(t.start)) > 0 {
 			seen.place = renumbered(t.start.Place)
 		}
-		refusal, own.surroundings = e.boxes.arrange(t, role, s, gang), nil
+		refusal, own.surroundings = e.containers.arrange(t, role, s, gang), nil
 	} else if s.Dir, err = workingDir(role.Launch.WorkDir, work, order != nil); err != nil {
 		refusal = &outcome{Refused: err.Error(), Job: true}
 	} else if who != nil {
-		refusal = t.house(who, &seen)
+		refusal = t.makeUserFolders(who, &seen)
 	}
 	if refusal != nil {
 		return nil, nil, refusal
@@ -113,10 +113,10 @@ func (t *liveTask) write(s *spec, role *model.Role, blocks []portBlock, seen pat
 	var ignored []string
 	s.Env, ignored = t.environment(job, blocks, seen)
 	if err := safefile.Write(t.dir, specFile, s); err != nil {
-		return unable("write the task's directory", err)
+		return serverFault("write the task's directory", err)
 	}
 	open := machine.WritableStorages(data)
-	if s.Boxed == nil && s.As == nil && open != "" && noteOnce(t.e.place.job(t.at.id.Job), "storages") {
+	if s.Container == nil && s.As == nil && open != "" && noteOnce(t.e.place.job(t.at.id.Job), "storages") {
 		t.notice("the job's tasks are processes, which could write storages that are read-only: " + open)
 	}
 	t.warn(s, role.Launch.Image, ignored)
@@ -133,11 +133,11 @@ func (t *liveTask) check() (*model.Role, *outcome) {
 		return nil, &outcome{Refused: fmt.Sprintf("the job has no role number %d", ts.Role), Job: true}
 	}
 	role := &job.Roles[ts.Role]
-	if role.Launch.Image != "" && t.e.o.RequireImage && !t.e.boxes.runs(role) {
+	if role.Launch.Image != "" && t.e.o.RequireImage && !t.e.containers.runs(role) {
 		return nil, &outcome{Job: true, Refused: fmt.Sprintf(
 			"role %s asks for the image %s, and this server runs plain processes and was told to refuse images", role.Name, role.Launch.Image)}
 	}
-	if len(role.Launch.Command) == 0 && !t.e.boxes.runs(role) {
+	if len(role.Launch.Command) == 0 && !t.e.containers.runs(role) {
 		return nil, &outcome{Job: true, Refused: fmt.Sprintf("role %s has no commands, and this server runs plain "+
 			"processes, for which no image says what they run: write its commands", role.Name)}
 	}
@@ -199,7 +199,7 @@ func workingDir(asked, own string, coded bool) (string, error) {
 
 // warn tells the user, once for each job, what this runtime does not support.
 func (t *liveTask) warn(s *spec, image string, ignored []string) {
-	l, boxed := s.Limits, s.Boxed != nil
+	l, boxed := s.Limits, s.Container != nil
 	jobDir := t.e.place.job(t.at.id.Job)
 	if image != "" && !boxed && noteOnce(jobDir, "image") {
 		t.notice(fmt.Sprintf("the image %s is ignored: tasks run as processes of this machine", image))
@@ -243,7 +243,7 @@ func (t *liveTask) spawn(own *private) (*os.Process, *os.File, error) {
 	}
 	defer notes.Close()
 	p, err := os.StartProcess(t.e.o.Self, []string{t.e.o.Self, "supervise", t.dir}, &os.ProcAttr{
-		Dir: "/", Env: leanEnv(),
+		Dir: "/", Env: smallMemoryEnv(),
 		Files: []*os.File{stdin, notes, notes, theirs},
 		Sys:   &unix.SysProcAttr{Setsid: true},
 	})
@@ -278,7 +278,7 @@ func readStatus(f *os.File) *identity {
 // longestWords bounds the last line that is told, in bytes.
 const longestWords = 200
 
-// lastWords is the last line that the task wrote to standard error, without the values of its
+// othersEndWithin is the last line that the task wrote to standard error, without the values of its
 // job's secrets; "" where there is none.
 func (t *liveTask) lastWords() string {
 	files, err := filepath.Glob(filepath.Join(t.dir, Stderr+".*"))
@@ -365,7 +365,7 @@ func noteOnce(jobDir, what string) bool {
 }
 
 // Platform are the user numbers that the server and process 1 of containers run as.
-func Platform() []int64 { return []int64{int64(os.Geteuid()), keeperUser, int64(keeperOf())} }
+func Platform() []int64 { return []int64{int64(os.Geteuid()), initUser, int64(initUserID())} }
 
 // identify says as which user a task runs; nil: as its image says, or as the server. Numbers of
 // root or of the platform are refused by the directory of users, and once more here, since a task
@@ -381,7 +381,7 @@ func (t *liveTask) identify(boxed bool) (*task.Account, *outcome) {
 	}
 	user := string(t.at.start.Job.User)
 	for _, number := range []uint32{id.UID, id.GID} {
-		if own := number == uint32(os.Geteuid()); own || number == 0 || number == uint32(keeperOf()) {
+		if own := number == uint32(os.Geteuid()); own || number == 0 || number == uint32(initUserID()) {
 			return nil, &outcome{Job: true, Refused: fmt.Sprintf("tasks of this job are to run with uid %d and gid "+
 				"%d, which user %s had when it was submitted, and %d is root's or Comb's own: an administrator gives "+
 				"the user another number (comb user update %s --uid N --gid N); then submit the job again",
@@ -405,8 +405,8 @@ func (t *liveTask) identify(boxed bool) (*task.Account, *outcome) {
 // groups are the extra groups of a task, by the SKU of its leaves. A process without a user of
 // its own has the server's groups.
 func (t *liveTask) groups(who *task.Account) ([]uint32, error) {
-	list, err := task.Groups(t.start.SKU.Groups, sockets(t.e.boxes.engine), cell.Powerful)
-	boxed := t.e.boxes.runs(&t.at.start.Job.Roles[t.start.Role])
+	list, err := task.Groups(t.start.SKU.Groups, sockets(t.e.containers.engine), cell.Powerful)
+	boxed := t.e.containers.runs(&t.at.start.Job.Roles[t.start.Role])
 	if err == nil && len(list) > 0 && who == nil && !boxed && os.Geteuid() != 0 {
 		have, _ := os.Getgroups()
 		for i, gid := range list {
@@ -430,9 +430,9 @@ func sockets(engine *docker.Engine) []string {
 	return list
 }
 
-// owned makes folders that belong to a user. What is in them keeps its owner. A server that is
+// giveFolders makes folders that belong to a user. What is in them keeps its owner. A server that is
 // not root cannot change owners.
-func owned(who *task.Account, folders ...string) (err error) {
+func giveFolders(who *task.Account, folders ...string) (err error) {
 	for _, dir := range folders {
 		err = errors.Join(err, os.MkdirAll(dir, 0o700))
 		if os.Geteuid() == 0 {
@@ -458,18 +458,18 @@ func (t *liveTask) openWay(who *task.Account) (err error) {
 	return err
 }
 
-// house makes the folders of a process that runs as a user of its own, and says where it sees
+// makeUserFolders makes the folders of a process that runs as a user of its own, and says where it sees
 // them. The server may not open folders above the data directory. If one is closed to the user,
 // neither the job nor the node is to blame: jobs of other users run there.
-func (t *liveTask) house(who *task.Account, seen *paths) *outcome {
+func (t *liveTask) makeUserFolders(who *task.Account, seen *paths) *outcome {
 	seen.files = filepath.Join(t.dir, sharedDir)
-	err := errors.Join(owned(who, seen.checkpoints, seen.code, seen.files), t.openWay(who))
+	err := errors.Join(giveFolders(who, seen.checkpoints, seen.code, seen.files), t.openWay(who))
 	if err == nil && t.at.start.Job.Varies() {
 		seen.members = filepath.Join(t.e.place.job(t.at.id.Job), sharedMembers, membersFile)
 		err = t.e.roster.share(t.at.id.Job)
 	}
 	if err != nil {
-		return unable("make the task's directory", err)
+		return serverFault("make the task's directory", err)
 	}
 	if dir := task.Closed(who, seen.files); dir != "" {
 		return &outcome{Fetch: true, Refused: fmt.Sprintf("the folder %s above this server's files is closed to "+

@@ -138,7 +138,7 @@ func (s *sampler) tell(seen map[int32]*device) {
 	}
 	for t, last := range s.tasks {
 		use, total := useOf(t, seen, owners)
-		if use == nil || !t.settled(model.Time(time.Now().UnixMicro())) {
+		if use == nil || !t.pastSwitch(model.Time(time.Now().UnixMicro())) {
 			continue
 		}
 		if time.Since(last.at) < tellEvery && !noticeable(last.use, use, total) {
@@ -186,9 +186,9 @@ func noticeable(before, now *model.DeviceUse, total int64) bool {
 	return max(util, -util) >= utilStep || memory != 0 && max(memory, -memory)*memoryShare >= total
 }
 
-// settled reports whether a task has run for a while: what is seen of a device belongs to the
+// pastSwitch reports whether a task has run for a while: what is seen of a device belongs to the
 // task that has the turn.
-func (t *liveTask) settled(now model.Time) bool {
+func (t *liveTask) pastSwitch(now model.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.turn.rotation == nil {

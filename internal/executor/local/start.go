@@ -30,8 +30,8 @@ func startMain(s *spec, own *private, out, errs *os.File, who *task.Account) (pi
 		Files: []uintptr{null.Fd(), out.Fd(), errs.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
-	if s.Boxed != nil && len(s.Boxed.Runs) > 0 {
-		return task.Spawn(s.Parents, s.groupName(), s.Boxed.Runs, as(who, attr))
+	if s.Container != nil && len(s.Container.Runs) > 0 {
+		return task.Spawn(s.Parents, s.groupName(), s.Container.Runs, as(who, attr))
 	}
 	text, err := scriptFile(own.script)
 	if err != nil {
@@ -151,14 +151,14 @@ func plainCommand(line string) (word string, ok bool) {
 // programWord matches the name of a program that needs no quotes and assigns nothing.
 var programWord = regexp.MustCompile(`^[a-zA-Z0-9_@%+:,./-]+$`)
 
-// openDoor lets the server run commands beside the task. If it fails, the task runs anyway.
-func (s *supervisor) openDoor() {
-	h := Host{Members: s.descendants}
-	if s.boxed() {
-		h = Host{Address: s.spec.Host, As: func(f func()) { task.RunAs(s.account, f) }}
+// openEntry lets the server run commands beside the task. If it fails, the task runs anyway.
+func (s *supervisor) openEntry() {
+	h := EntryHost{Members: s.descendants}
+	if s.inContainer() {
+		h = EntryHost{Address: s.spec.Host, As: func(f func()) { task.RunAs(s.account, f) }}
 	}
 	var err error
-	if s.door, err = openDoor(s.dir, h); err != nil {
+	if s.entry, err = openEntryServer(s.dir, h); err != nil {
 		s.note("%v", err)
 	}
 }
@@ -166,20 +166,20 @@ func (s *supervisor) openDoor() {
 // taskEnded is why a command beside a task ends with it.
 const taskEnded = "the task has ended"
 
-// letIn starts the waiting commands, once it is the task's turn: before they would use devices
+// startCommands starts the waiting commands, once it is the task's turn: before they would use devices
 // that others have.
-func (s *supervisor) letIn() {
+func (s *supervisor) startCommands() {
 	switch {
 	case s.ended != nil || s.killing || s.main == 0:
-		s.door.Shut(taskEnded)
+		s.entry.StopAll(taskEnded)
 	case s.part.phase == running:
-		s.door.LetIn(s.startBeside)
+		s.entry.StartWaiting(s.startBeside)
 	}
 }
 
 // startBeside starts a command as the task was started. The shell looks for the program, as the
 // task's user.
-func (s *supervisor) startBeside(g *Guest) (int, error) {
+func (s *supervisor) startBeside(g *EntryCommand) (int, error) {
 	attr := &syscall.ProcAttr{Dir: s.spec.Dir, Env: within(s.spec.Env, s.private.surroundings),
 		Files: []uintptr{uintptr(g.Files[0]), uintptr(g.Files[1]), uintptr(g.Files[2])},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: g.Terminal != nil}}

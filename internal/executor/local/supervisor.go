@@ -50,7 +50,7 @@ func Supervise(args []string) int {
 		return exitUnable
 	}
 	s, code, err := newSupervisor(args[0])
-	if s != nil && s.spec.Boxed != nil {
+	if s != nil && s.spec.Container != nil {
 		return (&caretaker{supervisor: s}).care()
 	}
 	if err != nil {
@@ -93,21 +93,21 @@ type supervisor struct {
 	order      *task.Order // the order in which the two captures were printed
 	unenforced []string
 	main       int
-	door       *Door
+	entry      *EntryServer
 
-	ended   *unix.WaitStatus // of the main process; nil while it runs
-	endedAt model.Time
-	forks   forks // refused by its limit of processes, while the main process ran
-	looked  time.Time
-	deadln  time.Time     // when to begin killing; zero is never
-	grace   time.Duration // of the stop
-	killing bool
-	ask     asking
-	stopped bool   // it was asked to end
-	foreign bool   // not by the server: the supervisor itself was told to end
-	own     bool   // the main process ended without being asked
-	oom     bool   // the memory limit ended it
-	trouble string // why the outcome could not be recorded yet
+	ended       *unix.WaitStatus // of the main process; nil while it runs
+	endedAt     model.Time
+	forks       forkRefusals // refused by its limit of processes, while the main process ran
+	looked      time.Time
+	deadln      time.Time     // when to begin killing; zero is never
+	grace       time.Duration // of the stop
+	killing     bool
+	ask         stopRequest
+	stopped     bool   // it was asked to end
+	toldByOther bool   // not by the server: the supervisor itself was told to end
+	endedItself bool   // the main process ended without being asked
+	oom         bool   // the memory limit ended it
+	trouble     string // why the outcome could not be recorded yet
 }
 
 // newSupervised is a supervisor that takes signals, and nothing else yet.
@@ -126,7 +126,7 @@ func newSupervisor(dir string) (s *supervisor, code int, err error) {
 	if err := safefile.Read(dir, specFile, s.spec); err != nil {
 		return nil, notStarted(err), err
 	}
-	if s.spec.Boxed != nil {
+	if s.spec.Container != nil {
 		return s, 0, nil
 	}
 	if s.private, err = readPrivate(os.Stdin); err != nil {
@@ -239,9 +239,9 @@ func (s *supervisor) start() (refused string, job bool) {
 		s.captures, writers = append(s.captures, c), append(writers, w)
 	}
 	s.part.had, s.part.fresh = s.inTurn(), true
-	s.openDoor()
-	if s.boxed() {
-		standBy(insideThreads)
+	s.openEntry()
+	if s.inContainer() {
+		startThreads(insideThreads)
 	}
 	pid, err := startMain(s.spec, s.private, writers[0], writers[1], s.account)
 	s.private.script = nil
@@ -286,7 +286,7 @@ func (s *supervisor) lock() (err error) {
 // tellStarted records the task's main process and tells the server.
 func (s *supervisor) tellStarted() {
 	id := identity{Main: process.Of(s.main), Unenforced: s.unenforced}
-	if s.boxed() {
+	if s.inContainer() {
 		if err := safefile.Write(s.dir, runsFile, identity{Host: s.spec.Host, Unenforced: s.unenforced}); err != nil {
 			s.note("record that the task runs: %v", err)
 		}
@@ -302,8 +302,8 @@ func (s *supervisor) tellStarted() {
 	s.status.Close()
 }
 
-// boxed reports whether this is process 1 of a container.
-func (s *supervisor) boxed() bool { return s.spec.Boxed != nil }
+// inContainer reports whether this is process 1 of a container.
+func (s *supervisor) inContainer() bool { return s.spec.Container != nil }
 
 func (s *supervisor) note(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
@@ -324,7 +324,7 @@ const reapAtOnce = 10_000
 // If the main process was among them, the other processes are told to end.
 func (s *supervisor) reap() (left bool) {
 	running := s.ended == nil
-	if left = s.takeEnds(); left && running && s.ended != nil && s.own {
+	if left = s.takeEnds(); left && running && s.ended != nil && s.endedItself {
 		s.leftovers()
 	}
 	return left
@@ -341,7 +341,7 @@ func (s *supervisor) takeEnds() (left bool) {
 		case pid == 0:
 			return true
 		default:
-			s.door.Ended(pid, status)
+			s.entry.Ended(pid, status)
 			if pid == s.main {
 				s.mainEnded(status)
 			}
@@ -356,8 +356,8 @@ func (s *supervisor) takeEnds() (left bool) {
 
 // mainEnded notes what is known of the main process, before anything else of the task is ended.
 func (s *supervisor) mainEnded(status unix.WaitStatus) {
-	s.ended, s.endedAt, s.own = &status, wallClock(), !s.stopped && !s.killing
-	if s.own {
+	s.ended, s.endedAt, s.endedItself = &status, wallClock(), !s.stopped && !s.killing
+	if s.endedItself {
 		s.forks.end(s.spec.refusedForks(), time.Now())
 	}
 }
@@ -368,22 +368,22 @@ func (s *supervisor) run() int {
 	signal.Notify(s.children, unix.SIGCHLD)
 	s.takeOrder()
 	s.follow()
-	lean()
+	trimMemory()
 	s.looked = time.Now()
 	for pause := 10 * time.Millisecond; ; {
-		s.letIn()
+		s.startCommands()
 		if !s.reap() {
 			return s.finish()
 		}
 		select {
-		case <-s.door.Bell():
+		case <-s.entry.CommandWaits():
 		case <-s.children:
 		case sig := <-s.signals:
 			if sig == unix.SIGUSR1 {
 				s.takeOrder()
 				s.follow()
 			} else if !s.stopped {
-				s.foreign = true
+				s.toldByOther = true
 				s.stop(10 * time.Second)
 			}
 		case <-s.nextLook(pause):
@@ -429,11 +429,11 @@ func (s *supervisor) nextLook(pause time.Duration) <-chan time.Time {
 // watchesMemory reports whether memory kills must be looked for: cgroup version 1 kills one
 // process of a group and leaves the others waiting for it. A container may be in such a group.
 func (s *supervisor) watchesMemory() bool {
-	if s.boxed() && s.spec.Limits.MemoryMB > 0 {
+	if s.inContainer() && s.spec.Limits.MemoryMB > 0 {
 		return true
 	}
 	for _, p := range s.spec.Parents {
-		if !p.V2 && s.spec.Limits.MemoryMB > 0 && cgroup.Held([]cgroup.Parent{p}, "memory") {
+		if !p.V2 && s.spec.Limits.MemoryMB > 0 && cgroup.HasController([]cgroup.Parent{p}, "memory") {
 			return true
 		}
 	}
@@ -503,7 +503,7 @@ func (s *supervisor) grouped() (pids []int) {
 func (s *supervisor) takeOrder() {
 	var order stopOrder
 	if err := safefile.Read(s.dir, stopFile, &order); err == nil {
-		s.foreign = false
+		s.toldByOther = false
 		s.stop(time.Duration(max(order.Grace, 0)) * time.Microsecond)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		s.note("read the stop: %v", err)
@@ -521,7 +521,7 @@ func (s *supervisor) stop(grace time.Duration) {
 	s.beginEnd()
 	s.wake()
 	// Without a grace nothing could answer: it is killed at once.
-	if grace > 0 && (!again || len(s.ask.progs) == 0) {
+	if grace > 0 && (!again || len(s.ask.asked) == 0) {
 		s.terminate()
 	}
 }
@@ -545,8 +545,8 @@ func (s *supervisor) beginEnd() {
 
 // finish records the end: no descendant is left.
 func (s *supervisor) finish() int {
-	s.door.Shut(taskEnded)
-	s.door.Close()
+	s.entry.StopAll(taskEnded)
+	s.entry.Close()
 	for _, c := range s.captures {
 		c.Finish()
 	}
@@ -572,7 +572,7 @@ func (s *supervisor) exit() model.Exit {
 	if s.main == 0 {
 		return model.Exit{Cause: model.NeverStarted, Message: "it was stopped before it was started"}
 	}
-	e := model.Exit{Own: s.own, At: s.endedAt}
+	e := model.Exit{Own: s.endedItself, At: s.endedAt}
 	st := s.ended
 	if said := s.ask.said; st != nil && said != nil && st.Signaled() && *said != 0 {
 		st = said // the shell was stopped after it; a 0 does not tell the rest
@@ -587,20 +587,20 @@ func (s *supervisor) exit() model.Exit {
 		e.Code = int32(st.ExitStatus())
 	}
 	switch {
-	case s.part.expiry != "" && !s.own:
-		e.Cause, e.Message = model.SuspendTimeout, s.part.expiry
+	case s.part.failure != "" && !s.endedItself:
+		e.Cause, e.Message = model.SuspendTimeout, s.part.failure
 	case e.Code == 0:
-	case s.stopped && !s.foreign && s.killing && !s.oom && st.Signaled() && st.Signal() == unix.SIGKILL:
+	case s.stopped && !s.toldByOther && s.killing && !s.oom && st.Signaled() && st.Signal() == unix.SIGKILL:
 		e.Cause = model.GraceOver
 		e.Message = fmt.Sprintf("it had not ended when its grace of %v was over, and was killed", s.grace)
 	case (s.oom || s.spec.outOfMemory() > 0) && (!s.stopped || s.oom):
 		e.Cause = model.OutOfMemory
 		e.Message = fmt.Sprintf("it needed more than its %d MiB of memory", s.spec.Limits.MemoryMB)
-	case s.own && s.forks.final:
+	case s.endedItself && s.forks.causedEnd:
 		e.Cause, e.Message = model.TooManyProcesses, tooMany(s.spec.Limits.Pids)
-	case s.own && e.Code != 0 && s.part.justWoken(s.endedAt):
+	case s.endedItself && e.Code != 0 && s.part.justWoken(s.endedAt):
 		e.Message = fmt.Sprintf("it failed just after a suspension of %v: a time-out of its own may be shorter than that", s.part.slept.Round(time.Second))
-	case s.foreign:
+	case s.toldByOther:
 		e.Cause = model.SupervisorLost
 		e.Message = "its supervisor was told to end, not by the server"
 	}

@@ -70,23 +70,23 @@ func contractOf(j *model.Job) *contract {
 
 // suspension is a supervisor's part in a rotation.
 type suspension struct {
-	turns turns
-	phase phase
-	had   bool                // it ran before, so it has memory to release
-	fresh bool                // it has just started: others may still have the turn before
-	until time.Time           // when an asked task must have acknowledged, or a freezing one be still
-	told  map[process.ID]bool // processes that were asked
-	late  bool                // it was called off after it was asked: an acknowledgement may come
-	stops map[process.ID]bool // processes held by SIGSTOP
-	locks turnLocks
-	next  time.Time  // when to look again; zero is never
-	since model.Time // when it was last frozen
-	woken model.Time // when it last went on in its turn; slept is how long it had been frozen
-	slept time.Duration
-	// after is the end of a turn that it lost, since it was suspended so late: else it would keep
+	turns      turns
+	phase      phase
+	had        bool                // it ran before, so it has memory to release
+	fresh      bool                // it has just started: others may still have the turn before
+	until      time.Time           // when an asked task must have acknowledged, or a freezing one be still
+	told       map[process.ID]bool // processes that were asked
+	ackMayCome bool                // it was called off after it was asked: an acknowledgement may come
+	stops      map[process.ID]bool // processes held by SIGSTOP
+	locks      turnLocks
+	next       time.Time  // when to look again; zero is never
+	since      model.Time // when it was last frozen
+	woken      model.Time // when it last went on in its turn; slept is how long it had been frozen
+	slept      time.Duration
+	// lostUntil is the end of a turn that it lost, since it was suspended so late: else it would keep
 	// the devices from the other turns for ever.
-	after  model.Time
-	expiry string // what it failed to do in time; "": nothing
+	lostUntil model.Time
+	failure   string // what it failed to do in time; "": nothing
 }
 
 // follow takes up the rotation that the server left.
@@ -101,7 +101,7 @@ func (s *supervisor) follow() {
 	}
 	p := &s.part
 	if !r.Equal(&p.turns.r) || r.Epoch != p.turns.r.Epoch {
-		p.after = 0
+		p.lostUntil = 0
 	}
 	p.turns = turnsOf(r, s.spec.Attempt)
 	if p.turns.always() {
@@ -145,16 +145,16 @@ func (s *supervisor) takeTurn() {
 	case p.phase == running:
 		pause = s.stayOrGo(mine, pause)
 	case p.phase == frozen || p.turns.always():
-		pause = s.comeBack(mine && wall >= p.after, pause)
+		pause = s.comeBack(mine && wall >= p.lostUntil, pause)
 	case p.phase == asked:
 		pause = s.awaitAck(now)
 	default:
 		pause = s.freeze()
 	}
-	if p.turns.always() && p.phase == running && !p.late || s.stopped {
+	if p.turns.always() && p.phase == running && !p.ackMayCome || s.stopped {
 		return
 	}
-	if p.late {
+	if p.ackMayCome {
 		pause = min(pause, max(latePause, now.Sub(p.until)/8)) // less often, but never not at all
 	}
 	p.next = now.Add(max(pause, time.Millisecond))
@@ -181,7 +181,7 @@ func (s *supervisor) stayOrGo(mine bool, pause time.Duration) time.Duration {
 		return s.freeze()
 	}
 	_ = os.Remove(s.ackPath()) // a folder that is not empty stays, and is no acknowledgement
-	p.phase, p.told, p.late = asked, map[process.ID]bool{}, false
+	p.phase, p.told, p.ackMayCome = asked, map[process.ID]bool{}, false
 	p.until = time.Now().Add(time.Duration(c.Timeout) * time.Microsecond)
 	return s.awaitAck(time.Now())
 }
@@ -206,13 +206,13 @@ func (s *supervisor) awaitAck(now time.Time) time.Duration {
 
 // expire stops a task that cannot be suspended, with its grace for a checkpoint.
 func (s *supervisor) expire(why string) time.Duration {
-	s.part.expiry = why
+	s.part.failure = why
 	s.stop(time.Duration(s.spec.Grace) * time.Microsecond)
 	return 0
 }
 
 func (s *supervisor) ackPath() string {
-	if s.boxed() {
+	if s.inContainer() {
 		return filepath.Join(insideShared, ackFile)
 	}
 	return filepath.Join(s.spec.files(s.dir), ackFile)
@@ -224,11 +224,11 @@ func (s *supervisor) freeze() time.Duration {
 		s.part.phase, s.part.until = freezing, time.Now().Add(stillWithin)
 	}
 	for range 20 {
-		if s.still() {
+		if s.holdAll() {
 			s.part.phase, s.part.since = frozen, wallClock()
 			s.part.locks.leave()
 			if mine, until := s.part.turns.at(wallClock()); mine && s.part.had {
-				s.part.after = until
+				s.part.lostUntil = until
 			}
 			return turnPause
 		}
@@ -240,10 +240,10 @@ func (s *supervisor) freeze() time.Duration {
 	return freezePause
 }
 
-// still freezes what moves, and reports whether nothing did. The cgroup is frozen. Processes
+// holdAll freezes what moves, and reports whether nothing did. The cgroup is frozen. Processes
 // outside it are stopped, or cannot go on before a stopped one does. Stopped processes cannot
 // fork, so repeated calls come to an end.
-func (s *supervisor) still() bool {
+func (s *supervisor) holdAll() bool {
 	dir := s.freezer()
 	if dir != "" {
 		_ = os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("1"), 0) // checked below
@@ -272,7 +272,7 @@ func (s *supervisor) still() bool {
 func (s *supervisor) comeBack(mine bool, pause time.Duration) time.Duration {
 	p := &s.part
 	if !mine {
-		s.still()
+		s.holdAll()
 		return pause
 	}
 	if !p.turns.always() && !p.locks.enterAlone(&p.turns) {
@@ -282,8 +282,8 @@ func (s *supervisor) comeBack(mine bool, pause time.Duration) time.Duration {
 		p.woken = wallClock()
 		p.slept = time.Duration(p.woken-p.since) * time.Microsecond
 	}
-	p.had, p.late = true, p.phase == asked
-	s.allow()
+	p.had, p.ackMayCome = true, p.phase == asked
+	s.removeAck()
 	s.wake()
 	for one := range p.told {
 		one.Signal(unix.SIGCONT)
@@ -292,9 +292,9 @@ func (s *supervisor) comeBack(mine bool, pause time.Duration) time.Duration {
 	return pause
 }
 
-// allow tells a suspended task that its turn has come, by removing its acknowledgement. A stop
+// removeAck tells a suspended task that its turn has come, by removing its acknowledgement. A stop
 // does not: the turn and the memory of the devices belong to another attempt.
-func (s *supervisor) allow() {
+func (s *supervisor) removeAck() {
 	_ = os.Remove(s.ackPath()) // what cannot be removed was no acknowledgement
 }
 
@@ -308,12 +308,12 @@ func (p *suspension) justWoken(at model.Time) bool {
 // waits for the removal.
 func (s *supervisor) dropLate() {
 	p := &s.part
-	if !p.late || p.phase != running {
+	if !p.ackMayCome || p.phase != running {
 		return
 	}
 	if st, err := os.Lstat(s.ackPath()); err == nil && st.Mode().IsRegular() {
-		s.allow()
-		p.late = false
+		s.removeAck()
+		p.ackMayCome = false
 	}
 }
 
@@ -371,5 +371,5 @@ func (s *supervisor) catchers(sig unix.Signal) []process.ID {
 		s.note("list processes: %v", err)
 		return nil
 	}
-	return process.CatchersBelow(s.door.Hide(all), os.Getpid(), sig)
+	return process.CatchersBelow(s.entry.WithoutCommands(all), os.Getpid(), sig)
 }

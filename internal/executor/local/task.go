@@ -32,30 +32,30 @@ type liveTask struct {
 	known bool
 	dir   string
 
-	mu       sync.Mutex
-	made     bool // its directory exists: a stop is left there
-	order    *stopOrder
-	turn     turnOrder
-	owner    process.ID      // its supervisor, once that takes signals; zero before
-	said     string          // the last error of leaving a stop, as it was logged
-	starting context.Context // ends when it is stopped, and with the executor
-	halt     context.CancelFunc
-	judged   func() // called once it is known whether the task lives; an end was told before
-	clear    func() // called once that is known, or cannot be known soon
+	mu          sync.Mutex
+	made        bool // its directory exists: a stop is left there
+	order       *stopOrder
+	turn        turnOrder
+	owner       process.ID      // its supervisor, once that takes signals; zero before
+	said        string          // the last error of leaving a stop, as it was logged
+	starting    context.Context // ends when it is stopped, and with the executor
+	halt        context.CancelFunc
+	fateKnown   func() // called once it is known whether the task lives; an end was told before
+	fateDecided func() // called once that is known, or cannot be known soon
 }
 
 func newTask(e *Executor, at *attempt, n int32) *liveTask {
 	starting, halt := context.WithCancel(e.ctx)
-	return &liveTask{e: e, at: at, n: n, dir: e.place.task(at.id, n), starting: starting, halt: halt, judged: func() {}, clear: func() {}}
+	return &liveTask{e: e, at: at, n: n, dir: e.place.task(at.id, n), starting: starting, halt: halt, fateKnown: func() {}, fateDecided: func() {}}
 }
 
 // newKnown is a task that an earlier server may have started; e.mu is held.
 func newKnown(e *Executor, at *attempt, n int32) *liveTask {
 	t := newTask(e, at, n)
 	judged := make(chan struct{})
-	t.known, t.judged = true, sync.OnceFunc(func() { close(judged) })
-	at.found.unclear++
-	t.clear = sync.OnceFunc(at.found.clear)
+	t.known, t.fateKnown = true, sync.OnceFunc(func() { close(judged) })
+	at.ends.undecided++
+	t.fateDecided = sync.OnceFunc(at.ends.decideOne)
 	e.adopted = append(e.adopted, judged)
 	return t
 }
@@ -138,7 +138,7 @@ func (t *liveTask) run() {
 	defer t.e.over(t.at)
 	defer t.halt()
 	defer t.e.roster.leave(t)
-	defer t.clear()
+	defer t.fateDecided()
 	if !t.claimed() {
 		t.unclaimed()
 	}
@@ -254,7 +254,7 @@ func (t *liveTask) tryLaunch() *outcome {
 	}
 	child, status, err := t.spawn(own)
 	if err != nil {
-		return unable("start its supervisor", err)
+		return serverFault("start its supervisor", err)
 	}
 	p := process.Of(child.Pid)
 	started := t.awaitStatus(status, p)
@@ -268,7 +268,7 @@ func (t *liveTask) tryLaunch() *outcome {
 		return nil // the next server goes on
 	}
 	end, _ := child.Wait() // it has ended: this only collects its exit
-	return t.settle(s, p, end)
+	return t.supervisorGone(s, p, end)
 }
 
 // awaitStatus waits for the supervisor's message; nil when none comes. The task may disturb its
@@ -276,7 +276,7 @@ func (t *liveTask) tryLaunch() *outcome {
 func (t *liveTask) awaitStatus(f *os.File, p process.ID) *identity {
 	word := make(chan *identity, 1)
 	go func() { word <- readStatus(f) }()
-	care := keeper{t: t, p: p}
+	care := supervisorGuard{t: t, p: p}
 	for {
 		select {
 		case id := <-word:
@@ -290,9 +290,9 @@ func (t *liveTask) awaitStatus(f *os.File, p process.ID) *identity {
 	}
 }
 
-// settle ends a task whose supervisor, started by this server, is gone, or says why it did not
+// supervisorGone ends a task whose supervisor, started by this server, is gone, or says why it did not
 // start.
-func (t *liveTask) settle(s *spec, p process.ID, end *os.ProcessState) *outcome {
+func (t *liveTask) supervisorGone(s *spec, p process.ID, end *os.ProcessState) *outcome {
 	if o, ok := t.outcome(s); ok {
 		t.tellOutcome(o)
 		return nil
@@ -335,8 +335,8 @@ func (t *liveTask) follow(c claim) {
 	default:
 		told := t.identified(s)
 		if lives {
-			t.judged()
-			t.clear()
+			t.fateKnown()
+			t.fateDecided()
 			t.owned(c.Supervisor)
 			t.await(s, c.Supervisor, told)
 		}
@@ -362,7 +362,7 @@ func (t *liveTask) outcome(s *spec) (o outcome, ok bool) {
 		return o, false
 	}
 	mine := spec{Attempt: t.at.id, Task: t.n, Parents: append(slices.Clone(t.e.parents), s.Parents...)}
-	return o, cgroup.Left(mine.groupDirs()) == ""
+	return o, cgroup.NotEmpty(mine.groupDirs()) == ""
 }
 
 // spec reads what was started. Where that fails, it has what is needed to find the task's
@@ -398,10 +398,10 @@ func (t *liveTask) await(s *spec, p process.ID, told bool) {
 	}
 	defer w.Close()
 	defer context.AfterFunc(t.e.ctx, w.Interrupt)()
-	progress, care := newProgress(t), &keeper{t: t, p: p}
+	progress, care := newProgress(t), &supervisorGuard{t: t, p: p}
 	defer progress.last()
 	defer t.e.samples.watch(t)()
-	defer t.e.Watch(t.at.id, t.n, p, filepath.Join(t.dir, boxFile))()
+	defer t.e.Watch(t.at.id, t.n, p, filepath.Join(t.dir, containerFile))()
 	for t.e.ctx.Err() == nil {
 		care.look()
 		pause := progressEvery
@@ -421,9 +421,9 @@ func (t *liveTask) await(s *spec, p process.ID, told bool) {
 	}
 }
 
-// keeper keeps a supervisor able to work, whatever its task does to it: both may run as the same
+// supervisorGuard keeps a supervisor able to work, whatever its task does to it: both may run as the same
 // user.
-type keeper struct {
+type supervisorGuard struct {
 	t    *liveTask
 	p    process.ID
 	next time.Time
@@ -435,7 +435,7 @@ type keeper struct {
 const maxHeld = 5
 
 // look repeats a stop, so that none is lost, and wakes a stopped supervisor, once a second.
-func (k *keeper) look() {
+func (k *supervisorGuard) look() {
 	now := time.Now()
 	if now.Before(k.next) {
 		return
@@ -473,11 +473,11 @@ func treeOf(s *spec, supervisor process.ID) process.Tree {
 // lost kills what a dead supervisor left. Only a proof frees the task's leaves: without one the
 // task stays unknown and is looked at again.
 func (t *liveTask) lost(s *spec, supervisor process.ID) {
-	if s.Boxed != nil {
+	if s.Container != nil {
 		t.takeUp(s)
 		return
 	}
-	t.judged() // what it left may take long to end
+	t.fateKnown() // what it left may take long to end
 	tr := treeOf(s, supervisor)
 	var id identity
 	if safefile.Read(t.dir, identityFile, &id) == nil {
@@ -497,7 +497,7 @@ func (t *liveTask) lost(s *spec, supervisor process.ID) {
 			said = why
 			t.unknown(why)
 		}
-		t.clear()
+		t.fateDecided()
 		select {
 		case <-time.After(time.Second):
 		case <-t.e.ctx.Done():
@@ -553,9 +553,9 @@ func (t *liveTask) exited(x model.Exit, record bool) {
 
 // ended tells the task's end, after earlier ends of its attempt.
 func (t *liveTask) ended(f model.Fact, at model.Time) {
-	t.at.found.over(end{t.n, at, func() {
+	t.at.ends.add(end{t.n, at, func() {
 		t.e.tell(f)
-		t.judged()
+		t.fateKnown()
 	}})
 }
 

@@ -400,7 +400,7 @@ func TestNothingAskedIsTheShareOfItsLeaves(t *testing.T) {
 		t.Errorf("two leaves of 0.25 CPUs and 100 MiB give %+v", s.Limits)
 	}
 	for i, dir := range s.groupDirs() {
-		if cgroup.Held(s.Parents[i:i+1], "cpu") {
+		if cgroup.HasController(s.Parents[i:i+1], "cpu") {
 			file, limit := "cpu.cfs_quota_us", "50000"
 			if s.Parents[i].V2 {
 				file, limit = "cpu.max", "50000 100000"

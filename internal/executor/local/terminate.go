@@ -12,17 +12,17 @@ import (
 
 const (
 	askPause = 20 * time.Millisecond // between looks whether the asked processes have ended
-	// lastWords is how long other processes of the script have to end after the program that was
+	// othersEndWithin is how long other processes of the script have to end after the program that was
 	// asked, such as a nested shell with the program's exit code.
-	lastWords = 200 * time.Millisecond
+	othersEndWithin = 200 * time.Millisecond
 )
 
-// asking is a stop that waits for the processes that have a handler for it.
-type asking struct {
-	progs []process.ID // that were asked; empty when none was, or when all were told since
-	under process.ID   // the child of the script's shell that the only one of progs is, or is below
-	rest  time.Time    // when to tell the other processes; zero while one of progs lives
-	said  *unix.WaitStatus
+// stopRequest is a stop that waits for the processes that have a handler for it.
+type stopRequest struct {
+	asked      []process.ID // that were asked; empty when none was, or when all were told since
+	shellChild process.ID   // the child of the script's shell that the only one of progs is, or is below
+	tellAllAt  time.Time    // when to tell the other processes; zero while one of progs lives
+	said       *unix.WaitStatus
 }
 
 // terminate asks the task to end. SIGTERM goes to the topmost processes with a handler for it, as
@@ -37,19 +37,19 @@ func (s *supervisor) terminate() {
 	}
 	members := s.among(all)
 	s.killer.Know(members)
-	s.ask = asking{progs: process.CatchersBelow(s.door.Hide(all), os.Getpid(), unix.SIGTERM)}
-	if len(s.ask.progs) == 0 {
+	s.ask = stopRequest{asked: process.CatchersBelow(s.entry.WithoutCommands(all), os.Getpid(), unix.SIGTERM)}
+	if len(s.ask.asked) == 0 {
 		tellGroups(members, unix.SIGTERM)
 		return
 	}
 	tellGroups(members, 0)
-	if one := s.ask.progs[0]; len(s.ask.progs) == 1 {
-		s.ask.under = process.Below(all, one.PID, s.main)
+	if one := s.ask.asked[0]; len(s.ask.asked) == 1 {
+		s.ask.shellChild = process.Below(all, one.PID, s.main)
 	}
-	if shell := process.Of(s.main); !slices.Contains(s.ask.progs, shell) {
+	if shell := process.Of(s.main); !slices.Contains(s.ask.asked, shell) {
 		shell.Hold()
 	}
-	for _, p := range s.ask.progs {
+	for _, p := range s.ask.asked {
 		p.Signal(unix.SIGTERM)
 	}
 }
@@ -94,7 +94,7 @@ func tellGroups(members map[int]process.Stat, sig unix.Signal) {
 
 // nextAsk is when to look again whether the asked processes have ended; zero is never.
 func (s *supervisor) nextAsk() time.Time {
-	if s.killing || len(s.ask.progs) == 0 {
+	if s.killing || len(s.ask.asked) == 0 {
 		return time.Time{}
 	}
 	return s.looked.Add(askPause)
@@ -104,9 +104,9 @@ func (s *supervisor) nextAsk() time.Time {
 // cannot be read.
 func (s *supervisor) left(p process.ID) (status *unix.WaitStatus) {
 	if s.account == nil {
-		return p.Left()
+		return p.UnreapedExit()
 	}
-	task.RunAs(s.account, func() { status = p.Left() })
+	task.RunAs(s.account, func() { status = p.UnreapedExit() })
 	return status
 }
 
@@ -114,15 +114,15 @@ func (s *supervisor) left(p process.ID) (status *unix.WaitStatus) {
 // nothing is left to be saved then.
 func (s *supervisor) followUp() {
 	a := &s.ask
-	if s.killing || len(a.progs) == 0 || slices.ContainsFunc(a.progs, process.ID.Alive) {
+	if s.killing || len(a.asked) == 0 || slices.ContainsFunc(a.asked, process.ID.Alive) {
 		return
 	}
-	if a.rest.IsZero() {
-		a.rest = time.Now().Add(lastWords)
+	if a.tellAllAt.IsZero() {
+		a.tellAllAt = time.Now().Add(othersEndWithin)
 	}
-	if a.under.Alive() && time.Now().Before(a.rest) {
+	if a.shellChild.Alive() && time.Now().Before(a.tellAllAt) {
 		return
 	}
-	a.said, a.progs = s.left(a.under), nil
+	a.said, a.asked = s.left(a.shellChild), nil
 	s.tellAll(unix.SIGTERM)
 }

@@ -63,7 +63,7 @@ func TestLimitsThatAnEngineRefuses(t *testing.T) {
 		{cell.TaskLimits{StackMB: 1}, words, why + "an administrator raises", false},
 		{cell.TaskLimits{NoFile: 4096}, full, full, false},
 	} {
-		s := &spec{Each: cell.TaskLimits{NoFile: 4096, StackMB: 1}, Boxed: &boxed{Own: c.own}}
+		s := &spec{Each: cell.TaskLimits{NoFile: 4096, StackMB: 1}, Container: &containerSpec{Own: c.own}}
 		got := (&caretaker{supervisor: &supervisor{spec: s}}).unstarted(c.words)
 		if !strings.HasPrefix(got.Refused, c.want) || got.Job != c.job {
 			t.Errorf("%+v, %s: %+v, want %q of the job: %v", c.own, c.words, got, c.want, c.job)

@@ -29,7 +29,7 @@ const NVIDIAControl = "nvidiactl"
 // Cards asks the driver for its GPUs, by index. It fails where the driver is missing or does not
 // answer.
 func (d *Driver) Cards(ctx context.Context) (map[int32]Card, error) {
-	if err := d.There(); err != nil {
+	if err := d.CheckFile(); err != nil {
 		return nil, err
 	}
 	path, err := exec.LookPath(d.Program)
@@ -60,8 +60,8 @@ func (d *Driver) Cards(ctx context.Context) (map[int32]Card, error) {
 	return cards, nil
 }
 
-// There says that the driver's device file is missing; nil: it is there.
-func (d *Driver) There() error {
+// CheckFile says that the driver's device file is missing; nil: it is there.
+func (d *Driver) CheckFile() error {
 	if _, err := os.Stat(filepath.Join(d.Dev, NVIDIAControl)); err != nil {
 		return fmt.Errorf("the driver is not there: /dev/%s is missing", NVIDIAControl)
 	}

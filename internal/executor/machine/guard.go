@@ -239,7 +239,7 @@ func (g *Guard) file(path string) error {
 // ask is what the driver lists, at most one look old. The driver's device file is checked each
 // time.
 func (g *Guard) ask(ctx context.Context) (map[int32]card, error) {
-	if err := g.driver.There(); err != nil {
+	if err := g.driver.CheckFile(); err != nil {
 		return nil, err
 	}
 	leave, err := g.enter(ctx)

@@ -93,7 +93,7 @@ func StorageFolder(s *model.Storage, user string, owner *StorageOwner) (string, 
 	if _, err := model.UserFolder(user); err != nil {
 		return "", fault(s, true, err.Error())
 	}
-	if theirs, err := own(root, user, owner); err != nil {
+	if theirs, err := userFolder(root, user, owner); err != nil {
 		return "", fault(s, theirs, fmt.Sprintf("the folder of the user %s in it: %s", user, cause(err)))
 	}
 	return s.Folder + "/" + user, nil
@@ -144,11 +144,11 @@ func within(path, folder string) bool {
 // could lead to another user's folder, or out of the storage.
 var errLink = errors.New("something else than a folder is there")
 
-// own makes a user's folder, or finds it. With an owner, only the owner may use it. Else any user
+// userFolder makes a user's folder, or finds it. With an owner, only the owner may use it. Else any user
 // of an image may write there, as in the folder of checkpoints: other users' tasks do not see it.
 // An existing folder keeps its owner and its mode. theirs is true where an error is about that
 // folder alone: this machine lacks nothing.
-func own(root *os.Root, user string, owner *StorageOwner) (theirs bool, err error) {
+func userFolder(root *os.Root, user string, owner *StorageOwner) (theirs bool, err error) {
 	if err := root.Mkdir(user, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return false, err
 	}
@@ -158,9 +158,9 @@ func own(root *os.Root, user string, owner *StorageOwner) (theirs bool, err erro
 		return false, err
 	case !st.IsDir():
 		return true, errLink
-	case begun(root, st) && owner == nil:
+	case justMade(root, st) && owner == nil:
 		return false, root.Chmod(user, 0o777)
-	case begun(root, st):
+	case justMade(root, st):
 		if err := root.Lchown(user, int(owner.UID), int(owner.GID)); err != nil {
 			return errors.Is(err, os.ErrPermission), fmt.Errorf("the server cannot give it to uid %d (%s): "+
 				"%s", owner.UID, cause(err), owner.give())
@@ -191,9 +191,9 @@ func (o *StorageOwner) enters(st os.FileInfo) bool {
 	return mode&1 != 0
 }
 
-// begun reports whether a folder is as this process makes it before it opens it to users: a crash
+// justMade reports whether a folder is as this process makes it before it opens it to users: a crash
 // may have left it so. A folder that was closed on purpose is not empty, or is another user's.
-func begun(root *os.Root, st os.FileInfo) bool {
+func justMade(root *os.Root, st os.FileInfo) bool {
 	by, ok := st.Sys().(*syscall.Stat_t)
 	if !ok || st.Mode().Perm() != 0o700 || int(by.Uid) != os.Geteuid() {
 		return false

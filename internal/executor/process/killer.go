@@ -59,7 +59,7 @@ func (k *Killer) Step() {
 	}
 	k.idle, k.since = false, time.Time{}
 	if k.looked { // what leaves its group as fast as it forks is stopped first
-		Strike(func() map[int]Stat {
+		KillAll(func() map[int]Stat {
 			members := k.Below()
 			k.Know(members)
 			return members
@@ -89,7 +89,7 @@ func (k *Killer) waits(dying int) bool {
 func (k *Killer) left() int {
 	if time.Since(k.struck) > dyingWithin/2 {
 		k.struck = time.Now()
-		return k.strike()
+		return k.killGroups()
 	}
 	first := slices.IndexFunc(k.known, ID.Alive)
 	if first < 0 {
@@ -99,10 +99,10 @@ func (k *Killer) left() int {
 	return len(k.known)
 }
 
-// strike kills the process groups of the known processes, each in one step that no fork escapes,
+// killGroups kills the process groups of the known processes, each in one step that no fork escapes,
 // and single processes in groups that must not be killed. It forgets the dead ones, and returns
 // how many are left. One that leaves its group meanwhile is found by the next strike.
-func (k *Killer) strike() int {
+func (k *Killer) killGroups() int {
 	own, done := unix.Getpgrp(), map[int]bool{}
 	k.known = slices.DeleteFunc(k.known, func(p ID) bool {
 		st, ok := ReadStat(p.PID)

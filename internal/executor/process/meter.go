@@ -37,12 +37,12 @@ type Meter struct {
 
 // task is a task that is measured.
 type task struct {
-	carer   ID     // its supervisor, which is not part of it
-	box     string // the file that names process 1 of its container, which takes the place of carer
-	since   time.Time
-	took    counts
-	at      time.Time // of the last look; zero before the first
-	samples []executor.Usage
+	supervisor    ID     // its supervisor, which is not part of it
+	containerFile string // the file that names process 1 of its container, which takes the place of carer
+	since         time.Time
+	took          counts
+	at            time.Time // of the last look; zero before the first
+	samples       []executor.Usage
 }
 
 // counts are what processes used since their start. Those that ended are counted with the parent
@@ -60,7 +60,7 @@ func (m *Meter) Watch(attempt model.AttemptID, n int32, carer ID, box string) (f
 	ref := executor.TaskRef{Attempt: attempt, Task: n}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tasks[ref] = &task{carer: carer, box: box, since: time.Now()}
+	m.tasks[ref] = &task{supervisor: carer, containerFile: box, since: time.Now()}
 	select {
 	case m.came <- struct{}{}:
 	default:
@@ -138,8 +138,8 @@ func children(all map[int]Stat) map[int][]int {
 
 // measure samples one task's processes. Only this goroutine changes its counts.
 func (m *Meter) measure(t *task, all map[int]Stat, below map[int][]int) {
-	carer := t.carer
-	_ = safefile.Read(filepath.Dir(t.box), filepath.Base(t.box), &carer) // a task without a container has none
+	carer := t.supervisor
+	_ = safefile.Read(filepath.Dir(t.containerFile), filepath.Base(t.containerFile), &carer) // a task without a container has none
 	if s, ok := all[carer.PID]; !ok || s.Start != carer.Start {
 		return
 	}

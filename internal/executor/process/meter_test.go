@@ -63,7 +63,7 @@ func TestBusy(t *testing.T) {
 // TestKept: of a long run the last samples are kept.
 func TestKept(t *testing.T) {
 	m := NewMeter(t.Context(), time.Hour)
-	k := &task{carer: Of(os.Getpid()), box: filepath.Join(t.TempDir(), "box")}
+	k := &task{supervisor: Of(os.Getpid()), containerFile: filepath.Join(t.TempDir(), "box")}
 	all, err := All()
 	if err != nil {
 		t.Fatal(err)

@@ -13,10 +13,10 @@ import (
 	"github.com/combsched/comb/internal/executor/cgroup"
 )
 
-// Strike stops and then kills everything that find returns. Stopping comes first because a
+// KillAll stops and then kills everything that find returns. Stopping comes first because a
 // stopped process cannot fork: once find returns no new process, the kills leave none behind,
 // however fast the tree grows. It returns how many processes it found.
-func Strike(find func() map[int]Stat) int {
+func KillAll(find func() map[int]Stat) int {
 	held := map[ID]bool{}
 	for range 50 {
 		grown := false
@@ -105,7 +105,7 @@ func (t Tree) End(d time.Duration) (proven bool, why string) {
 			continue
 		}
 		var failed error
-		n := Strike(func() map[int]Stat {
+		n := KillAll(func() map[int]Stat {
 			found, err := t.Find()
 			failed = err
 			for _, s := range found {
@@ -124,10 +124,10 @@ func (t Tree) End(d time.Duration) (proven bool, why string) {
 			clean++
 		}
 		if clean >= 2 && !grouped {
-			return t.doubts()
+			return t.provesEnd()
 		}
 		if clean >= 2 {
-			left := cgroup.Left(t.Groups)
+			left := cgroup.NotEmpty(t.Groups)
 			if left == "" {
 				return true, ""
 			}
@@ -140,10 +140,10 @@ func (t Tree) End(d time.Duration) (proven bool, why string) {
 	}
 }
 
-// doubts says whether finding no process proves that there is none, where no cgroup proves it:
+// provesEnd says whether finding no process proves that there is none, where no cgroup proves it:
 // after the death of its supervisor, a process that the task started with another environment and
 // in a session of its own carries no mark.
-func (t Tree) doubts() (proven bool, why string) {
+func (t Tree) provesEnd() (proven bool, why string) {
 	all, err := All()
 	if err != nil {
 		return false, "the list of processes cannot be read: " + err.Error()

@@ -121,7 +121,7 @@ type World struct {
 	order   uint64
 	pending []engine.Input
 	given   []engine.Input // what Next returned last; its memory is reused
-	feed    fed            // the next input of Options.Feed
+	feed    feedInput      // the next input of Options.Feed
 	rounds  int
 
 	runs    map[model.AttemptID][]*run
@@ -155,8 +155,8 @@ func New(o Options) *World {
 	return w
 }
 
-// fed is the next input of the feed, if there is one.
-type fed struct {
+// feedInput is the next input of the feed, if there is one.
+type feedInput struct {
 	some bool
 	at   model.Time
 	in   engine.Input
@@ -164,16 +164,16 @@ type fed struct {
 
 // refeed takes the next input of the feed.
 func (w *World) refeed() {
-	w.feed = fed{}
+	w.feed = feedInput{}
 	if w.opt.Feed == nil {
 		return
 	}
 	if at, in, ok := w.opt.Feed(); ok {
-		w.feed = fed{true, max(at, w.now), in}
+		w.feed = feedInput{true, max(at, w.now), in}
 	}
 }
 
-// Abilities implements engine.Able: the simulated world can do everything.
+// Abilities implements engine.AbilityReporter: the simulated world can do everything.
 func (w *World) Abilities(engine.Leaves) ([]model.Ability, string) {
 	return []model.Ability{model.CanSuspend, model.CanPack}, ""
 }
@@ -318,16 +318,16 @@ func (w *World) fail(format string, args ...any) {
 type happening struct {
 	at    model.Time
 	order uint64
-	what  what
+	what  kind
 	run   *run   // the run to which it happens
 	do    func() // for isOther
 }
 
-// what is the kind of a happening: to a run, or isOther.
-type what uint8
+// kind is the kind of a happening: to a run, or isOther.
+type kind uint8
 
 const (
-	isOther  what = iota
+	isOther  kind = iota
 	begins        // it starts
 	finishes      // its work is done
 	obeys         // it ends after it was asked to

@@ -163,19 +163,21 @@ func (l Libraries) Needed(b *docker.Box, at string) {
 		return
 	}
 	b.Mounts = append(b.Mounts, docker.Mount{Source: l.folder, Target: at, ReadOnly: true})
-	b.Command = append(by(filepath.Join(at, l.loader)), b.Command...)
+	b.Command = append(loaderArgs(filepath.Join(at, l.loader)), b.Command...)
 	b.Hidden = []string{"/etc/ld.so.preload"}
 }
 
-// by is how a loader is called to start a program: with the libraries of the loader's own folder.
-func by(loader string) []string { return []string{loader, "--library-path", filepath.Dir(loader)} }
+// loaderArgs is how a loader is called to start a program: with the libraries of the loader's own folder.
+func loaderArgs(loader string) []string {
+	return []string{loader, "--library-path", filepath.Dir(loader)}
+}
 
 // OwnLibraries is how to start this program once more: by the loader that started it, if there
 // was one.
 func OwnLibraries() ([]string, error) {
 	self, err := os.Executable()
 	if err == nil && strings.HasPrefix(filepath.Base(self), "ld-") {
-		return append(by(self), os.Args[0]), nil
+		return append(loaderArgs(self), os.Args[0]), nil
 	}
 	return []string{self}, err
 }

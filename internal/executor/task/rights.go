@@ -33,7 +33,7 @@ func KeepCapabilities(id int, again []string) error {
 	}
 	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0)
 	if errno == unix.ENOTSUP {
-		return anew(id, again)
+		return restartAs(id, again)
 	}
 	if errno != 0 {
 		return fmt.Errorf("keep capabilities: %w", errno)
@@ -49,9 +49,9 @@ func KeepCapabilities(id int, again []string) error {
 	return nil
 }
 
-// anew gives one thread the rights of KeepCapabilities; the thread then starts the program anew
+// restartAs gives one thread the rights of KeepCapabilities; the thread then starts the program anew
 // in place of the process. The new program keeps the capabilities because they are ambient.
-func anew(id int, again []string) error {
+func restartAs(id int, again []string) error {
 	runtime.LockOSThread() // not unlocked: without the new start this process is useless
 	who := uintptr(id)
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}

@@ -100,7 +100,7 @@ func leaveGroups(parents []cgroup.Parent, before, tid string) {
 	paths := cgroup.ParseOwn(before)
 	for _, m := range cgroup.ParseMounts(string(mounts)) {
 		for _, c := range m.Options {
-			if path, ok := paths[c]; ok && !m.V2 && cgroup.Held(parents, c) {
+			if path, ok := paths[c]; ok && !m.V2 && cgroup.HasController(parents, c) {
 				_ = os.WriteFile(filepath.Join(m.Below(path), "tasks"), []byte(tid), 0)
 			}
 		}

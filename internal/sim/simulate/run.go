@@ -175,7 +175,7 @@ func (p *plan) runWorkload(ctx context.Context, policy string, s workload, at ti
 		p.faults.schedule(r.world, p.config, s.busy)
 	}
 	if o.Journal == nil {
-		r.o.Journal = &engine.Sink{}
+		r.o.Journal = &engine.CountingJournal{}
 	}
 	e, err := engine.Open(ctx, engine.Options{Inputs: r, Executor: r.world, Journal: r.o.Journal, Policies: o.Policies, Epoch: 1, OnBatch: r.foldBatch,
 		Alone: true, DropEnded: o.Journal == nil})

@@ -26,7 +26,7 @@ func (u *suite) finished() {
 	b := u.ended()
 	u.append(b)
 	u.again()
-	for want, filters := range map[int][]engine.Past{
+	for want, filters := range map[int][]engine.FinishedFilter{
 		250: {{}, {Limit: 7}, {Limit: 50}, {Limit: 1 << 30}, {Limit: -1}},
 		249: {{Users: []string{"ann"}, Limit: 83}, {VCs: []string{"a"}}, {Within: &engine.Within{VCs: []string{"a"}, User: "carl"}}, {Within: &engine.Within{User: "ann"}}},
 		1: {{Users: []string{"bob"}}, {VCs: []string{"b"}}, {Within: &engine.Within{VCs: []string{"c"}, User: "bob"}, Limit: 1},

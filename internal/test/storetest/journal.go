@@ -14,7 +14,7 @@ func (u *suite) empty() {
 		u.Errorf("a snapshot of nothing: %q %d %v", state, seq, err)
 	}
 	u.same("events", len(u.replayed(0)), 0)
-	u.same("jobs", len(u.all(engine.Past{})), 0)
+	u.same("jobs", len(u.all(engine.FinishedFilter{})), 0)
 	if records, err := u.s.Events(u.ctx, 0, 1000); len(records) != 0 || err != nil {
 		u.Errorf("a page of nothing: %d events, %v", len(records), err)
 	}

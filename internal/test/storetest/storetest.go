@@ -22,7 +22,7 @@ type Store interface {
 	Close() error
 	Sealed() error
 
-	Finished(ctx context.Context, f engine.Past) (jobs []model.JobStatus, next model.JobID, err error)
+	Finished(ctx context.Context, f engine.FinishedFilter) (jobs []model.JobStatus, next model.JobID, err error)
 	Job(ctx context.Context, id model.JobID) (model.JobStatus, bool, error)
 	LastNamed(ctx context.Context, user model.Subject, name model.JobName) (model.JobStatus, bool, error)
 	Spec(ctx context.Context, id model.JobID) (*model.Job, bool, error)
@@ -188,7 +188,7 @@ func (u *suite) text(r model.Record) string {
 }
 
 // all reads every page of finished jobs and checks their order.
-func (u *suite) all(f engine.Past) (jobs []model.JobStatus) {
+func (u *suite) all(f engine.FinishedFilter) (jobs []model.JobStatus) {
 	u.Helper()
 	for {
 		page, next, err := u.s.Finished(u.ctx, f)

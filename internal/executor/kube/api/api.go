@@ -366,8 +366,8 @@ func slim(obj any) (any, error) {
 	return obj, nil
 }
 
-// Words is the error of a request in words for people, without the request's address.
-func Words(err error) string {
+// ErrorText is the error of a request in words for people, without the request's address.
+func ErrorText(err error) string {
 	var status *apierrors.StatusError
 	if errors.As(err, &status) {
 		return status.ErrStatus.Message
@@ -375,16 +375,16 @@ func Words(err error) string {
 	return err.Error()
 }
 
-// Refuses reports whether an API server will never take an object as it is, rather than only not
+// NeverAccepts reports whether an API server will never take an object as it is, rather than only not
 // now.
-func Refuses(err error) bool {
+func NeverAccepts(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || apierrors.IsRequestEntityTooLargeError(err) ||
 		apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// NotThere reports whether an API server refuses something because of its namespace: there is
+// NamespaceRefuses reports whether an API server refuses something because of its namespace: there is
 // none, Comb lacks the right, or its quota is used up.
-func NotThere(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }
+func NamespaceRefuses(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }
 
 // Exists reports whether there is an object of that name already.
 func Exists(err error) bool { return apierrors.IsAlreadyExists(err) }

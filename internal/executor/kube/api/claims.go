@@ -100,11 +100,11 @@ func (c *Client) MakeClaim(ctx context.Context, claim *Claim) error {
 	return post()
 }
 
-// Soon says that a request must wait until something else is gone, and for what.
-type Soon struct{ Why string }
+// NotYet says that a request must wait until something else is gone, and for what.
+type NotYet struct{ Why string }
 
 // Error implements error.
-func (s *Soon) Error() string { return s.Why }
+func (s *NotYet) Error() string { return s.Why }
 
 // ShareClaim makes a claim that belongs to a pod, or adds the pod to the owners of an existing
 // one. It adds it only if each owner is beside (shares the devices with the pod) or gone. A claim
@@ -124,15 +124,15 @@ func (c *Client) ShareClaim(ctx context.Context, claim *Claim, beside, gone func
 	case err != nil:
 		return err
 	case had == nil:
-		return &Soon{"the claim " + claim.Name + " of its GPUs was there a moment ago"}
+		return &NotYet{"the claim " + claim.Name + " of its GPUs was there a moment ago"}
 	case had.DeletionTimestamp != nil:
-		return &Soon{"the claim " + claim.Name + " of its GPUs, of a task before, is not gone yet"}
+		return &NotYet{"the claim " + claim.Name + " of its GPUs, of a task before, is not gone yet"}
 	case slices.ContainsFunc(had.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == own.UID }):
 		return nil
 	}
 	for _, r := range had.OwnerReferences {
 		if !beside(r) && !gone(r) {
-			return &Soon{fmt.Sprintf("the claim %s of its GPUs is still that of pod %s", claim.Name, r.Name)}
+			return &NotYet{fmt.Sprintf("the claim %s of its GPUs is still that of pod %s", claim.Name, r.Name)}
 		}
 	}
 	if slices.ContainsFunc(had.OwnerReferences, beside) {
@@ -141,7 +141,7 @@ func (c *Client) ShareClaim(ctx context.Context, claim *Claim, beside, gone func
 	if err := c.deleteClaim(ctx, had); err != nil {
 		return err
 	}
-	return &Soon{"the claim " + claim.Name + " of its GPUs, of a task before, is being deleted"}
+	return &NotYet{"the claim " + claim.Name + " of its GPUs, of a task before, is being deleted"}
 }
 
 // ownToo adds an owner to a claim, if the claim has not changed.
@@ -152,7 +152,7 @@ func (c *Client) ownToo(ctx context.Context, had *Claim, own metav1.OwnerReferen
 	}
 	err = c.claims(c.plain.Patch(types.MergePatchType), had.Name).SetHeader("Content-Type", string(types.MergePatchType)).Body(patch).Do(ctx).Error()
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return &Soon{"the claim " + had.Name + " of its GPUs has changed meanwhile"}
+		return &NotYet{"the claim " + had.Name + " of its GPUs has changed meanwhile"}
 	}
 	return err
 }

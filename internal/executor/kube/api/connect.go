@@ -80,7 +80,7 @@ func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*Client, string, er
 		if errors.As(err, &refused) {
 			return nil, "", err
 		}
-		log.Warn("the API server of Kubernetes cannot be asked; it is tried again", "server", client.Host(), "error", Words(err))
+		log.Warn("the API server of Kubernetes cannot be asked; it is tried again", "server", client.Host(), "error", ErrorText(err))
 		select {
 		case <-ctx.Done():
 			return nil, "", ctx.Err()
@@ -90,9 +90,9 @@ func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*Client, string, er
 	return client, fmt.Sprintf("pods in namespace %s of Kubernetes %s at %s", k.Space, version, client.Host()), nil
 }
 
-// Line returns how pods reach this server, and where it listens for them; nil: they do not. dir
+// ServerLink returns how pods reach this server, and where it listens for them; nil: they do not. dir
 // keeps the certificate. limit bounds a job's code, in bytes.
-func (k *Flags) Line(ctx context.Context, c *Client, dir string, limit int64) (*pods.Line, net.Listener, error) {
+func (k *Flags) ServerLink(ctx context.Context, c *Client, dir string, limit int64) (*pods.ServerLink, net.Listener, error) {
 	if k.Image == "" {
 		return nil, nil, nil
 	}
@@ -108,7 +108,7 @@ func (k *Flags) Line(ctx context.Context, c *Client, dir string, limit int64) (*
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot listen for pods: %w; name another address with --pod-listen", err)
 	}
-	return &pods.Line{Image: image, URL: k.URL, Pin: pin, Limit: limit},
+	return &pods.ServerLink{Image: image, URL: k.URL, Pin: pin, Limit: limit},
 		tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}}), nil
 }
 
@@ -124,7 +124,7 @@ func (k *Flags) imageOf(ctx context.Context, c *Client) (string, error) {
 	pod, err := c.Get(ctx, name)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("--pod-image self: ask for the pod of this server: %s", Words(err))
+		return "", fmt.Errorf("--pod-image self: ask for the pod of this server: %s", ErrorText(err))
 	case pod == nil:
 		return "", fmt.Errorf("--pod-image self: this server is no pod of namespace %s (there is none named %s): name the image", k.Space, name)
 	}

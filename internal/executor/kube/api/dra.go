@@ -56,8 +56,8 @@ type Taint struct {
 	Effect string `json:"effect"`
 }
 
-// Kept says why a device is not given to claims; "": it is.
-func (d *Device) Kept() string {
+// Excluded says why a device is not given to claims; "": it is.
+func (d *Device) Excluded() string {
 	for _, t := range d.Taints {
 		if t.Effect != "NoSchedule" && t.Effect != "NoExecute" {
 			continue
@@ -236,10 +236,10 @@ func DRANamed(driver string, devices map[string]Device) (d cell.DRA, ok bool) {
 	return d, false
 }
 
-// Other names a device that a claim was given besides some devices of a driver. It is "" where
+// ForeignDevice names a device that a claim was given besides some devices of a driver. It is "" where
 // there is none, also where the claim has no devices at all: it has none yet, or needs none any
 // more. Kubernetes itself makes sure that their number is right.
-func (c *Claim) Other(driver string, names []string) string {
+func (c *Claim) ForeignDevice(driver string, names []string) string {
 	left := slices.Clone(names)
 	for _, g := range c.Status.Allocation.Devices.Results {
 		i := slices.Index(left, g.Device)

@@ -124,11 +124,11 @@ func TestOther(t *testing.T) {
 	names := []string{"gpu-1", "gpu-2"}
 	for want, c := range map[string]*api.Claim{"": given(driver, "gpu-2", "gpu-1"), "device gpu-3 of driver " + driver: given(driver, "gpu-1", "gpu-3"),
 		"device gpu-1 of driver other": given("other", "gpu-1"), "device gpu-1 of driver " + driver: given(driver, "gpu-1", "gpu-1")} {
-		if got := c.Other(driver, names); got != want {
+		if got := c.ForeignDevice(driver, names); got != want {
 			t.Errorf("%v: got %q, want %q", c.Status, got, want)
 		}
 	}
-	if c := given(driver); c.Has() || c.Other(driver, names) != "" {
+	if c := given(driver); c.Has() || c.ForeignDevice(driver, names) != "" {
 		t.Error("a claim that was given nothing has something")
 	}
 }

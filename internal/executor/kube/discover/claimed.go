@@ -9,8 +9,8 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/api"
 )
 
-// found are the GPUs of a node that a driver gives to claims.
-type found struct {
+// claimedGPUs are the GPUs of a node that a driver gives to claims.
+type claimedGPUs struct {
 	count   int64
 	product string // "": nothing says it
 	text    string // the key dra of a SKU, as text
@@ -27,7 +27,7 @@ func byNode(list []api.Slice) map[string][]api.Slice {
 // claimedOf finds a driver of GPUs whose devices on a node can be leaves: their names count from
 // 0, and some attribute differs on each. Other drivers give networks, processors and more. Such
 // drivers come with a class of the driver's name.
-func claimedOf(node string, published []api.Slice) found {
+func claimedOf(node string, published []api.Slice) claimedGPUs {
 	drivers := map[string]bool{}
 	for i := range published {
 		if name := published[i].Spec.Driver; strings.HasPrefix(name, "gpu.") || strings.HasPrefix(name, "npu.") || strings.HasPrefix(name, "tpu.") {
@@ -43,7 +43,7 @@ func claimedOf(node string, published []api.Slice) found {
 		if !ok {
 			continue
 		}
-		f := found{count: int64(len(devices)), text: fmt.Sprintf("{deviceClass: %s", quoted(driver))}
+		f := claimedGPUs{count: int64(len(devices)), text: fmt.Sprintf("{deviceClass: %s", quoted(driver))}
 		if d.Device != "gpu-%d" {
 			f.text += fmt.Sprintf(", device: %q", d.Device)
 		}
@@ -58,5 +58,5 @@ func claimedOf(node string, published []api.Slice) found {
 		}
 		return f
 	}
-	return found{}
+	return claimedGPUs{}
 }

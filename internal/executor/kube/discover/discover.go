@@ -72,9 +72,9 @@ type node struct {
 
 // Proposal is a cluster file, and what was left out of it.
 type Proposal struct {
-	File string
-	Left []string // nodes that are left out, each with the reason
-	Seen int      // number of nodes in it
+	File     string
+	LeftOut  []string // nodes that are left out, each with the reason
+	Included int      // number of nodes in it
 }
 
 // Propose writes the cluster file of some nodes, whose drivers have published some devices. It
@@ -88,11 +88,11 @@ func Propose(list []corev1.Node, published []api.Slice) Proposal {
 	for i := range list {
 		n, why := read(&list[i], devices[list[i].Name])
 		if why != "" {
-			p.Left = append(p.Left, list[i].Name+": "+why)
+			p.LeftOut = append(p.LeftOut, list[i].Name+": "+why)
 			continue
 		}
 		byKind[n.kind] = append(byKind[n.kind], n)
-		p.Seen++
+		p.Included++
 	}
 	kinds := slices.SortedFunc(maps.Keys(byKind), func(a, b kind) int {
 		return cmp.Or(cmp.Compare(b.gpus, a.gpus), strings.Compare(a.product, b.product), cmp.Compare(b.each, a.each), strings.Compare(a.given, b.given))

@@ -45,8 +45,8 @@ func accepted(t *testing.T, nodes []corev1.Node, published ...api.Slice) (discov
 	if len(problems) > 0 {
 		t.Fatalf("the proposal is no cluster file: %v\n%s", problems, p.File)
 	}
-	if got := config.NodeNames(c.Config); len(got) != p.Seen || p.Seen+len(p.Left) != len(nodes) {
-		t.Fatalf("of %d nodes %d are in the file, %d are said to be, %d are left out", len(nodes), len(got), p.Seen, len(p.Left))
+	if got := config.NodeNames(c.Config); len(got) != p.Included || p.Included+len(p.LeftOut) != len(nodes) {
+		t.Fatalf("of %d nodes %d are in the file, %d are said to be, %d are left out", len(nodes), len(got), p.Included, len(p.LeftOut))
 	}
 	return p, c
 }
@@ -101,8 +101,8 @@ func TestParts(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, p.File)
 		}
 	}
-	if len(p.Left) != 2 || !strings.HasPrefix(p.Left[0], "both: its GPUs are divided in 2 ways (nvidia.com/mig-1g.5gb, nvidia.com/mig-2g.10gb)") {
-		t.Errorf("left out: %v", p.Left)
+	if len(p.LeftOut) != 2 || !strings.HasPrefix(p.LeftOut[0], "both: its GPUs are divided in 2 ways (nvidia.com/mig-1g.5gb, nvidia.com/mig-2g.10gb)") {
+		t.Errorf("left out: %v", p.LeftOut)
 	}
 }
 
@@ -112,8 +112,8 @@ func TestWhatIsLeftOut(t *testing.T) {
 	small := node("small", 0)
 	small.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("500m")
 	p, _ := accepted(t, []corev1.Node{plane, small, node("cpu-1", 0), node("123", 2)})
-	if len(p.Left) != 2 || !slices.ContainsFunc(p.Left, func(s string) bool { return strings.Contains(s, "control plane") }) {
-		t.Errorf("left out: %v", p.Left)
+	if len(p.LeftOut) != 2 || !slices.ContainsFunc(p.LeftOut, func(s string) bool { return strings.Contains(s, "control plane") }) {
+		t.Errorf("left out: %v", p.LeftOut)
 	}
 	if !strings.Contains(p.File, `cellAddress: "123"`) || !strings.Contains(p.File, "CPU-NODE") {
 		t.Errorf("the file is\n%s", p.File)
@@ -214,8 +214,8 @@ func TestBounds(t *testing.T) {
 		{cpus(node("n", 8), "800m"), ""},
 	} {
 		p, _ := accepted(t, []corev1.Node{c.node, node("other", 2)})
-		if c.why == "" && len(p.Left) > 0 || c.why != "" && (len(p.Left) != 1 || !strings.Contains(p.Left[0], c.why)) {
-			t.Errorf("%v: left out are %q, expected %q", c.node.Status.Allocatable, p.Left, c.why)
+		if c.why == "" && len(p.LeftOut) > 0 || c.why != "" && (len(p.LeftOut) != 1 || !strings.Contains(p.LeftOut[0], c.why)) {
+			t.Errorf("%v: left out are %q, expected %q", c.node.Status.Allocatable, p.LeftOut, c.why)
 		}
 	}
 }

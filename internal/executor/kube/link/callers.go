@@ -18,31 +18,31 @@ type limits struct {
 
 var usual = limits{unknown: 256, all: 2048, pod: 8, header: headerTime}
 
-// callers is a listener that knows which connections have shown a pod's token. When too many have
+// tokenListener is a listener that knows which connections have shown a pod's token. When too many have
 // shown none, the oldest of these is closed for a new one: it had its time. So a client that only
 // connects keeps none out for long, not even behind its own address.
-type callers struct {
+type tokenListener struct {
 	net.Listener
 	limits
 	log *slog.Logger
 
-	mu       sync.Mutex
-	waiting  *list.List // callers that have shown no token, the oldest first
-	unknown  tally      // by address
-	everyone tally      // of all addresses
-	pods     tally
-	said     time.Time // when a warning was logged last
+	mu              sync.Mutex
+	waiting         *list.List // callers that have shown no token, the oldest first
+	unknown         tally      // by address
+	allWithoutToken tally      // of all addresses
+	pods            tally
+	said            time.Time // when a warning was logged last
 }
 
-func newCallers(l net.Listener, log *slog.Logger, n limits) *callers {
-	return &callers{Listener: l, limits: n, log: log, waiting: list.New(), pods: newTally(n.pod),
-		unknown: newTally(n.unknown), everyone: newTally(n.all)}
+func newCallers(l net.Listener, log *slog.Logger, n limits) *tokenListener {
+	return &tokenListener{Listener: l, limits: n, log: log, waiting: list.New(), pods: newTally(n.pod),
+		unknown: newTally(n.unknown), allWithoutToken: newTally(n.all)}
 }
 
 // caller is a connection.
 type caller struct {
 	net.Conn
-	of   *callers
+	of   *tokenListener
 	from string
 	// Under of.mu. A connection with neither was put out or closed.
 	place *list.Element // its place in the waiting list
@@ -50,7 +50,7 @@ type caller struct {
 }
 
 // Accept implements net.Listener.
-func (s *callers) Accept() (net.Conn, error) {
+func (s *tokenListener) Accept() (net.Conn, error) {
 	conn, err := s.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (s *callers) Accept() (net.Conn, error) {
 }
 
 // enter lets a connection in, and returns the one that is closed for it.
-func (s *callers) enter(c *caller) (out *caller) {
+func (s *tokenListener) enter(c *caller) (out *caller) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -78,13 +78,13 @@ func (s *callers) enter(c *caller) (out *caller) {
 				out = older
 			}
 		}
-	case s.everyone.full(""):
-		s.warn(s.everyone, "", "there are as many connections without a token as there may be: the oldest is closed for each new one", "address", c.from)
+	case s.allWithoutToken.full(""):
+		s.warn(s.allWithoutToken, "", "there are as many connections without a token as there may be: the oldest is closed for each new one", "address", c.from)
 		out = s.waiting.Front().Value.(*caller)
 	}
 	c.place = s.waiting.PushBack(c)
 	s.unknown.add(c.from)
-	s.everyone.add("")
+	s.allWithoutToken.add("")
 	if out != nil {
 		out.leave()
 	}
@@ -124,7 +124,7 @@ func (c *caller) leave() {
 	case c.place != nil:
 		c.of.waiting.Remove(c.place)
 		c.of.unknown.less(c.from)
-		c.of.everyone.less("")
+		c.of.allWithoutToken.less("")
 	case c.pod != "":
 		c.of.pods.less(c.pod)
 	}
@@ -133,7 +133,7 @@ func (c *caller) leave() {
 
 // warn logs that something is at its bound: once until it is well below again, and at most one
 // such line a second.
-func (s *callers) warn(t tally, key, words string, of ...any) {
+func (s *tokenListener) warn(t tally, key, words string, of ...any) {
 	now := time.Now()
 	if t.told[key] || now.Sub(s.said) < time.Second {
 		return

@@ -16,7 +16,7 @@ import (
 
 // called is a server for pods whose token is their name twice; the pod "ended" has ended.
 type called struct {
-	*callers
+	*tokenListener
 	log *testkit.Output
 }
 
@@ -42,7 +42,7 @@ func call(t *testing.T, n limits) called {
 		if !testkit.Within(testkit.Patience, func() bool { // what was answered last may be under way still
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return s.waiting.Len()+len(s.pods.of)+len(s.unknown.of)+len(s.everyone.of) == 0
+			return s.waiting.Len()+len(s.pods.of)+len(s.unknown.of)+len(s.allWithoutToken.of) == 0
 		}) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -191,7 +191,7 @@ func TestConnectionsWithoutATokenAreBounded(t *testing.T) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waiting.Len() > 10 || s.everyone.of[""] != s.waiting.Len() || s.unknown.of["127.0.0.1"] > 4 {
+	if s.waiting.Len() > 10 || s.allWithoutToken.of[""] != s.waiting.Len() || s.unknown.of["127.0.0.1"] > 4 {
 		t.Errorf("%d wait, of %v", s.waiting.Len(), s.unknown.of)
 	}
 	if n := strings.Count(s.log.String(), "connections=10"); n != 1 {

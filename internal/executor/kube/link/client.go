@@ -68,7 +68,7 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte) (io.
 	err = &saysNo{a.Status, string(bytes.TrimSpace(text))}
 	switch a.StatusCode {
 	case http.StatusNotFound, http.StatusUnauthorized:
-		err = fmt.Errorf("%w: %w", ErrNone, err)
+		err = fmt.Errorf("%w: %w", ErrNoTask, err)
 	case http.StatusTooManyRequests:
 		err = fmt.Errorf("%w: %w", ErrSoon, err)
 	}
@@ -148,7 +148,7 @@ func (c *Client) post(ctx context.Context, path string, text []byte) error {
 }
 
 // Turn reports how far a task is with its turns, and asks for the rotation.
-func (c *Client) Turn(ctx context.Context, ask TurnAsk) (says TurnSays, err error) {
+func (c *Client) Turn(ctx context.Context, ask TurnReport) (says TurnAnswer, err error) {
 	text, err := json.Marshal(ask)
 	if err != nil {
 		return says, err

@@ -38,8 +38,8 @@ type (
 	podKey    struct{} // the name of the pod that asks
 )
 
-// ErrNone says that there is no such task, or not what it asked for.
-var ErrNone = errors.New("there is nothing for this task")
+// ErrNoTask says that there is no such task, or not what it asked for.
+var ErrNoTask = errors.New("there is nothing for this task")
 
 // ErrSoon says that a task asks too soon or too often. The server is there, and has not looked
 // into the request.
@@ -64,19 +64,19 @@ type Handler struct {
 	// Took takes what a pod's task used lately.
 	Took func(pod string, u Usage) error
 	// Turn takes how far a pod's task is with its turns, and returns the rotation.
-	Turn func(pod string, ask TurnAsk) (TurnSays, error)
+	Turn func(pod string, ask TurnReport) (TurnAnswer, error)
 }
 
-// TurnAsk is what a task reports of its turns.
-type TurnAsk struct {
+// TurnReport is what a task reports of its turns.
+type TurnReport struct {
 	Has   string `json:"has,omitempty"`   // the Is of its rotation; "": the one it was started with
 	Holds bool   `json:"holds,omitempty"` // it may be using its devices: it is not suspended
 	Wants bool   `json:"wants,omitempty"` // it has its turn, and asks to run
 	Why   string `json:"why,omitempty"`   // why it is being stopped: it was not suspended in time
 }
 
-// TurnSays is the answer.
-type TurnSays struct {
+// TurnAnswer is the answer.
+type TurnAnswer struct {
 	Is       string          `json:"is"`
 	Rotation *model.Rotation `json:"rotation,omitempty"` // nil: unchanged; without turns it runs all the time
 	Enter    bool            `json:"enter,omitempty"`    // it may run: the other turns are suspended
@@ -98,7 +98,7 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) e
 	return h.serve(ctx, newCallers(netutil.LimitListener(l, maxConns), log, usual), log)
 }
 
-func (h *Handler) serve(ctx context.Context, l *callers, log *slog.Logger) error {
+func (h *Handler) serve(ctx context.Context, l *tokenListener, log *slog.Logger) error {
 	slots := make(chan struct{}, maxCode)
 	mux := http.NewServeMux()
 	route := func(pattern string, then podHandler) {
@@ -156,7 +156,7 @@ func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
 			fail(w, ErrSoon)
 		case h.Runs != nil && !h.Runs(pod):
 			w.Header().Set("Connection", "close")
-			fail(w, ErrNone)
+			fail(w, ErrNoTask)
 		default:
 			then.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), podKey{}, pod)))
 		}
@@ -223,17 +223,17 @@ func (h *Handler) took(w http.ResponseWriter, r *http.Request, pod string) {
 }
 
 func (h *Handler) turn(w http.ResponseWriter, r *http.Request, pod string) {
-	var ask TurnAsk
+	var ask TurnReport
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4096)).Decode(&ask); err != nil {
 		http.Error(w, "how far it is with its turns is an object", http.StatusBadRequest)
 		return
 	}
-	tell(w, pod, func(pod string) (TurnSays, error) { return h.Turn(pod, ask) })
+	tell(w, pod, func(pod string) (TurnAnswer, error) { return h.Turn(pod, ask) })
 }
 
 func fail(w http.ResponseWriter, err error) {
 	switch {
-	case errors.Is(err, ErrNone):
+	case errors.Is(err, ErrNoTask):
 		http.Error(w, err.Error(), http.StatusNotFound)
 	case errors.Is(err, ErrSoon):
 		http.Error(w, err.Error(), http.StatusTooManyRequests)

@@ -13,9 +13,9 @@ import (
 
 const (
 	askPause = 20 * time.Millisecond // between looks whether the asked processes have ended
-	// lastWords is how long other processes of the script have to end after the program that was
+	// othersEndWithin is how long other processes of the script have to end after the program that was
 	// asked.
-	lastWords = 200 * time.Millisecond
+	othersEndWithin = 200 * time.Millisecond
 )
 
 // stopping asks a task to end, as executor/local does. SIGTERM goes to the topmost processes with
@@ -23,12 +23,12 @@ const (
 // that neither it nor their helpers end before them. Where no process has a handler, all are
 // signaled.
 type stopping struct {
-	main  process.ID // the script's shell
-	begun bool
-	progs []process.ID // that were asked to end
-	under process.ID   // the child of the shell that the only one of progs is, or is below
-	rest  time.Time    // when to tell the other processes; zero while one of progs lives
-	said  *unix.WaitStatus
+	main       process.ID // the script's shell
+	begun      bool
+	asked      []process.ID // that were asked to end
+	shellChild process.ID   // the child of the shell that the only one of progs is, or is below
+	tellAllAt  time.Time    // when to tell the other processes; zero while one of progs lives
+	said       *unix.WaitStatus
 }
 
 // begin asks the task to end. Later calls do the same again.
@@ -41,18 +41,18 @@ func (s *stopping) begin() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "comb: list processes:", err)
 	}
-	s.progs = process.CatchersBelow(all, os.Getpid(), unix.SIGTERM)
+	s.asked = process.CatchersBelow(all, os.Getpid(), unix.SIGTERM)
 	switch {
-	case len(s.progs) == 0:
+	case len(s.asked) == 0:
 		s.tellAll()
 		return
-	case len(s.progs) == 1:
-		s.under = process.Below(all, s.progs[0].PID, s.main.PID)
+	case len(s.asked) == 1:
+		s.shellChild = process.Below(all, s.asked[0].PID, s.main.PID)
 	}
-	if !slices.Contains(s.progs, s.main) {
+	if !slices.Contains(s.asked, s.main) {
 		s.main.Hold()
 	}
-	for _, p := range s.progs {
+	for _, p := range s.asked {
 		p.Signal(unix.SIGTERM)
 	}
 }
@@ -88,32 +88,32 @@ func signalAll(sig unix.Signal) {
 
 // tick fires when to look again whether the asked processes have ended; nil is never.
 func (s *stopping) tick() <-chan time.Time {
-	if len(s.progs) == 0 {
+	if len(s.asked) == 0 {
 		return nil
 	}
 	return time.After(askPause)
 }
 
-// follow tells the other processes of the task to end once all that were asked have ended:
+// tellRest tells the other processes of the task to end once all that were asked have ended:
 // nothing is left to be saved then.
-func (s *stopping) follow() {
-	if len(s.progs) == 0 || slices.ContainsFunc(s.progs, process.ID.Alive) {
+func (s *stopping) tellRest() {
+	if len(s.asked) == 0 || slices.ContainsFunc(s.asked, process.ID.Alive) {
 		return
 	}
-	if s.rest.IsZero() {
-		s.rest = time.Now().Add(lastWords)
+	if s.tellAllAt.IsZero() {
+		s.tellAllAt = time.Now().Add(othersEndWithin)
 	}
-	if s.under.Alive() && time.Now().Before(s.rest) {
+	if s.shellChild.Alive() && time.Now().Before(s.tellAllAt) {
 		return
 	}
-	s.said, s.progs = s.under.Left(), nil
+	s.said, s.asked = s.shellChild.UnreapedExit(), nil
 	s.tellAll()
 }
 
-// means is how the task ended: by the exit of the program that was asked, where the shell was
+// exitStatus is how the task ended: by the exit of the program that was asked, where the shell was
 // stopped after it. An exit code 0 of that program does not say that the script would have
 // succeeded.
-func (s *stopping) means(status unix.WaitStatus) unix.WaitStatus {
+func (s *stopping) exitStatus(status unix.WaitStatus) unix.WaitStatus {
 	if s.said != nil && status.Signaled() && *s.said != 0 {
 		return *s.said
 	}

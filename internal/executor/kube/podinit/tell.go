@@ -63,7 +63,7 @@ func (t *teller) begin(ctx context.Context) (end func()) {
 func (t *teller) rest(ctx context.Context) {
 	for {
 		more, err := t.tell(ctx)
-		if err == nil && !more || errors.Is(err, link.ErrNone) {
+		if err == nil && !more || errors.Is(err, link.ErrNoTask) {
 			return
 		}
 		select {

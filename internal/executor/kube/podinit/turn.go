@@ -54,41 +54,41 @@ const (
 	away = 3 * time.Second
 )
 
-// turner suspends a task while others have its devices. It follows the clock. It asks the server
+// suspender suspends a task while others have its devices. It follows the clock. It asks the server
 // whether the tasks of the turn before are suspended. While the server is away, it waits as long
 // as their suspension may take.
-type turner struct {
-	o     Turns
-	line  *turnLine
-	phase phase
-	had   bool                // it ran: there is something to hold
-	until time.Time           // when it must have acknowledged, or be still
-	wants time.Time           // since when it has had its turn without running
-	after model.Time          // the end of a turn that it lost, since it was suspended so late
-	late  bool                // it was called off after it was asked: an acknowledgement may come
-	told  map[process.ID]bool // processes that were asked
-	stops map[process.ID]bool // processes that are held
-	over  bool                // it is being stopped, and follows no turns any more
+type suspender struct {
+	o          Turns
+	line       *turnReporter
+	phase      phase
+	had        bool                // it ran: there is something to hold
+	until      time.Time           // when it must have acknowledged, or be still
+	wants      time.Time           // since when it has had its turn without running
+	lostUntil  model.Time          // the end of a turn that it lost, since it was suspended so late
+	ackMayCome bool                // it was called off after it was asked: an acknowledgement may come
+	told       map[process.ID]bool // processes that were asked
+	stops      map[process.ID]bool // processes that are held
+	finished   bool                // it is being stopped, and follows no turns any more
 }
 
 // wallClock is the time by which rotations go.
 func wallClock() model.Time { return model.Time(time.Now().UnixMicro()) }
 
-func (t *turner) always() bool { return len(t.o.Rotation.Turns) < 2 || t.o.Rotation.Check() != nil }
+func (t *suspender) always() bool { return len(t.o.Rotation.Turns) < 2 || t.o.Rotation.Check() != nil }
 
 // now says whether the task has its turn, and how long that lasts.
-func (t *turner) now() (mine bool, until model.Time, pause time.Duration) {
+func (t *suspender) now() (mine bool, until model.Time, pause time.Duration) {
 	if t.always() {
 		return true, 0, clockPause
 	}
 	wall := wallClock()
 	until = t.o.Rotation.Change(wall)
 	left := time.Duration(until-wall) * time.Microsecond
-	return t.o.Rotation.Runs(t.o.Attempt, wall) && wall >= t.after, until, max(min(left, clockPause), time.Millisecond)
+	return t.o.Rotation.Runs(t.o.Attempt, wall) && wall >= t.lostUntil, until, max(min(left, clockPause), time.Millisecond)
 }
 
 // await waits until the task may begin; false says that it was stopped instead.
-func (t *turner) await(stops <-chan os.Signal) bool {
+func (t *suspender) await(stops <-chan os.Signal) bool {
 	for {
 		mine, _, pause := t.now()
 		if mine && t.allowed() {
@@ -115,13 +115,13 @@ func (t *turner) await(stops <-chan os.Signal) bool {
 }
 
 // state is what the server is told of the task.
-func (t *turner) state() link.TurnAsk {
-	return link.TurnAsk{Holds: t.had && t.phase != frozen, Wants: !t.wants.IsZero()}
+func (t *suspender) state() link.TurnReport {
+	return link.TurnReport{Holds: t.had && t.phase != frozen, Wants: !t.wants.IsZero()}
 }
 
 // allowed reports whether a task that has its turn may run, and asks the server: others may still
 // have its devices.
-func (t *turner) allowed() bool {
+func (t *suspender) allowed() bool {
 	if t.always() {
 		t.wants = time.Time{}
 		return true
@@ -130,7 +130,7 @@ func (t *turner) allowed() bool {
 		t.wants = time.Now()
 		return false
 	}
-	if t.line.entered(t.wants) || t.line.silent(t.wants, time.Duration(t.o.Rotation.Quantum)*time.Microsecond/2) {
+	if t.line.entered(t.wants) || t.line.serverAway(t.wants, time.Duration(t.o.Rotation.Quantum)*time.Microsecond/2) {
 		t.wants = time.Time{}
 		return true
 	}
@@ -138,16 +138,16 @@ func (t *turner) allowed() bool {
 }
 
 // take follows a new rotation.
-func (t *turner) take(says link.TurnSays) {
+func (t *suspender) take(says link.TurnAnswer) {
 	if says.Rotation != nil {
-		t.o.Rotation, t.after = *says.Rotation, 0
+		t.o.Rotation, t.lostUntil = *says.Rotation, 0
 	}
 }
 
 // step brings the task nearer to what the rotation says, and returns when to look again. A why
 // that is not empty says what the task failed to do in time: it must be stopped.
-func (t *turner) step() (pause time.Duration, why string) {
-	if t.over {
+func (t *suspender) step() (pause time.Duration, why string) {
+	if t.finished {
 		return clockPause, ""
 	}
 	mine, until, pause := t.now()
@@ -160,11 +160,11 @@ func (t *turner) step() (pause time.Duration, why string) {
 		if pause = freezePause; t.allowed() {
 			t.wake(true)
 		} else {
-			t.still()
+			t.holdAll()
 		}
 	case t.phase == frozen:
 		t.wants = time.Time{}
-		t.still() // in case some were woken
+		t.holdAll() // in case some were woken
 	case t.phase == asked:
 		pause, why = t.answer()
 	default:
@@ -175,19 +175,19 @@ func (t *turner) step() (pause time.Duration, why string) {
 }
 
 // suspend begins a suspension.
-func (t *turner) suspend() (time.Duration, string) {
+func (t *suspender) suspend() (time.Duration, string) {
 	if t.o.Signal == "" {
 		t.phase, t.until = freezing, time.Now().Add(stillWithin)
 		return time.Millisecond, ""
 	}
 	_ = os.Remove(t.o.File) // a folder that is not empty stays, and is no acknowledgement
-	t.phase, t.told, t.late = asked, map[process.ID]bool{}, false
+	t.phase, t.told, t.ackMayCome = asked, map[process.ID]bool{}, false
 	t.until = time.Now().Add(time.Duration(t.o.Timeout) * time.Microsecond)
 	return t.answer()
 }
 
 // answer asks the programs that catch the signal, and looks for their acknowledgement.
-func (t *turner) answer() (time.Duration, string) {
+func (t *suspender) answer() (time.Duration, string) {
 	sig := unix.SignalNum("SIG" + t.o.Signal)
 	if all, err := process.All(); err == nil && len(t.told) == 0 {
 		for _, p := range process.CatchersBelow(all, os.Getpid(), sig) {
@@ -205,18 +205,18 @@ func (t *turner) answer() (time.Duration, string) {
 	return clockPause, fmt.Sprintf("it did not acknowledge its suspension within %v", time.Duration(t.o.Timeout)*time.Microsecond)
 }
 
-func (t *turner) acknowledged() bool {
+func (t *suspender) acknowledged() bool {
 	st, err := os.Lstat(t.o.File)
 	return err == nil && st.Mode().IsRegular()
 }
 
 // freeze holds the whole task. A task whose next turn has come by then was so late that it loses
 // that turn: else it would keep the devices from others for ever.
-func (t *turner) freeze(mine bool, until model.Time) (time.Duration, string) {
+func (t *suspender) freeze(mine bool, until model.Time) (time.Duration, string) {
 	for range 20 {
-		if t.still() {
+		if t.holdAll() {
 			if t.phase = frozen; mine {
-				t.after = until
+				t.lostUntil = until
 			}
 			return time.Millisecond, ""
 		}
@@ -228,9 +228,9 @@ func (t *turner) freeze(mine bool, until model.Time) (time.Duration, string) {
 	return freezePause, ""
 }
 
-// still stops what moves, and reports whether nothing did. Stopped processes cannot fork, so
+// holdAll stops what moves, and reports whether nothing did. Stopped processes cannot fork, so
 // repeated calls come to an end.
-func (t *turner) still() bool {
+func (t *suspender) holdAll() bool {
 	all, err := process.All()
 	if err != nil {
 		return false
@@ -261,10 +261,10 @@ func (t *turner) still() bool {
 // wake lets the task go on, whatever phase its suspension is in. allowed says that its turn has
 // come: the task learns that from the removal of its file. A stop removes no file, since the
 // devices are another task's.
-func (t *turner) wake(allowed bool) {
+func (t *suspender) wake(allowed bool) {
 	if allowed {
 		_ = os.Remove(t.o.File)
-		t.late = t.phase == asked
+		t.ackMayCome = t.phase == asked
 	}
 	for p := range t.stops {
 		p.Signal(unix.SIGCONT)
@@ -276,15 +276,15 @@ func (t *turner) wake(allowed bool) {
 }
 
 // dropLate removes an acknowledgement that came after its suspension was called off.
-func (t *turner) dropLate() {
-	if t.late && t.acknowledged() {
+func (t *suspender) dropLate() {
+	if t.ackMayCome && t.acknowledged() {
 		_ = os.Remove(t.o.File)
-		t.late = false
+		t.ackMayCome = false
 	}
 }
 
 // end ends the turns of a task that is being stopped.
-func (t *turner) end() {
-	t.over = true
+func (t *suspender) end() {
+	t.finished = true
 	t.wake(false)
 }

@@ -20,7 +20,7 @@ import (
 // held is a turner over a program below this process, which writes a byte into a file again and
 // again.
 type held struct {
-	*turner
+	*suspender
 	t       *testing.T
 	file    string
 	program int
@@ -38,7 +38,7 @@ func newHeld(t *testing.T, o Turns, script string) *held {
 		t.Fatal(err)
 	}
 	h.program = c.Process.Pid
-	h.turner = &turner{o: o, line: newTurnLine(nil), had: true}
+	h.suspender = &suspender{o: o, line: newTurnLine(nil), had: true}
 	h.line.heard = time.Now()
 	t.Cleanup(func() {
 		h.end()

@@ -142,12 +142,12 @@ type Task struct {
 	Network  string            // resource of RDMA network devices; "": the task gets none
 	// Storages are those that the job names. Work is the claim that keeps checkpoints; "": there
 	// is none.
-	Storages []model.Storage
-	Work     string
-	DiskMB   int64 // what it may write where it asks for nothing; 0 is no limit
-	MostMB   int64 // the most that it may ask for; 0 is no limit
-	UID, GID int64 // of its user; 0: those of all tasks
-	Line     *Line // nil: process 1 of the pod is the task's shell, and the pod reports nothing
+	Storages   []model.Storage
+	Work       string
+	DiskMB     int64       // what it may write where it asks for nothing; 0 is no limit
+	MostMB     int64       // the most that it may ask for; 0 is no limit
+	UID, GID   int64       // of its user; 0: those of all tasks
+	ServerLink *ServerLink // nil: process 1 of the pod is the task's shell, and the pod reports nothing
 }
 
 // CannotError says, in words for its user, why a task cannot be a pod. The job itself is at
@@ -169,8 +169,8 @@ func (t *Task) beginsIn(role *model.Role) string {
 // WORKDIR, and the container would start in the root.
 const inOwnFolder = `[ "$PWD" != / ] || cd ` + workDir + "; "
 
-// Beside is a command that runs beside a pod's task, made to start in the task's directory.
-func Beside(pod *corev1.Pod, argv []string) []string {
+// InTaskDir is a command that runs beside a pod's task, made to start in the task's directory.
+func InTaskDir(pod *corev1.Pod, argv []string) []string {
 	if len(pod.Spec.Containers) == 0 || pod.Spec.Containers[0].WorkingDir != "" {
 		return argv
 	}
@@ -186,7 +186,7 @@ const longest = 100_000
 func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	job := t.Start.Job
 	role := &job.Roles[t.Task.Role]
-	if err := possible(t, role); err != nil {
+	if err := unsupported(t, role); err != nil {
 		return nil, nil, err
 	}
 	lines := strings.Join(role.Launch.Command, "\n")
@@ -195,7 +195,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		return nil, nil, &CannotError{err.Error()}
 	}
 	own := script != lines || len(script) > longest
-	if t.beginsIn(role) == "" && t.Line == nil {
+	if t.beginsIn(role) == "" && t.ServerLink == nil {
 		script = inOwnFolder + script
 	}
 	name, node := m.Name(t.Attempt, t.Task.Task), string(t.Task.Place.Node)
@@ -227,7 +227,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	}
 	c := corev1.Container{
 		Name: Container, Image: role.Launch.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-		Command:    []string{"/bin/sh", "-c", plain(script)},
+		Command:    []string{"/bin/sh", "-c", escape(script)},
 		WorkingDir: t.beginsIn(role),
 		Env:        m.environment(t, role),
 		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Privileged: &no,
@@ -242,7 +242,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	if err := m.mountClaims(pod, t); err != nil {
 		return nil, nil, err
 	}
-	secrets := m.hidden(pod, t, role, hidden{script: script, own: own})
+	secrets := m.hide(pod, t, role, secretParts{script: script, own: own})
 	pull, err := m.pullSecret(name, role.Launch.Image, t.Secrets)
 	if err != nil {
 		return nil, nil, err
@@ -265,14 +265,14 @@ func asImage(c corev1.Container, role *model.Role) corev1.Container {
 	return c
 }
 
-// hidden is what must not stand in a pod's spec.
-type hidden struct {
+// secretParts is what must not stand in a pod's spec.
+type secretParts struct {
 	script string
 	own    bool // the script goes into a secret
 }
 
-// hidden puts into a secret of the pod what others must not read, if there is anything.
-func (m *Maker) hidden(pod *corev1.Pod, t Task, role *model.Role, h hidden) (list []*corev1.Secret) {
+// hide puts into a secret of the pod what others must not read, if there is anything.
+func (m *Maker) hide(pod *corev1.Pod, t Task, role *model.Role, h secretParts) (list []*corev1.Secret) {
 	data := map[string][]byte{}
 	first := &pod.Spec.Containers[0]
 	if h.own {
@@ -280,9 +280,9 @@ func (m *Maker) hidden(pod *corev1.Pod, t Task, role *model.Role, h hidden) (lis
 		showSecret(pod, scriptKey, scriptDir)
 		first.Command = []string{"/bin/sh", scriptDir + "/" + scriptKey}
 	}
-	if t.Line != nil {
-		data[tokenKey] = []byte(m.LineToken(pod.Name))
-		m.attend(pod, t, role)
+	if t.ServerLink != nil {
+		data[tokenKey] = []byte(m.PodToken(pod.Name))
+		m.wrapTask(pod, t, role)
 	}
 	if len(data) > 0 {
 		list = append(list, m.secret(pod.Name, data))
@@ -339,23 +339,23 @@ func (m *Maker) pullSecret(pod, image string, secrets map[string]string) (*corev
 	return s, nil
 }
 
-// plain escapes a text for Kubernetes, which expands "$(NAME)" as a variable and "$$" as one "$".
-func plain(text string) string { return strings.ReplaceAll(text, "$", "$$") }
+// escape escapes a text for Kubernetes, which expands "$(NAME)" as a variable and "$$" as one "$".
+func escape(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
-// possible says what a job asks for that a pod cannot have yet.
-func possible(t Task, role *model.Role) error {
+// unsupported says what a job asks for that a pod cannot have yet.
+func unsupported(t Task, role *model.Role) error {
 	job := t.Start.Job
 	switch {
 	case role.Launch.Image == "":
 		return &CannotError{fmt.Sprintf("role %s names no image: on Kubernetes each task is a container; give it one", role.Name)}
-	case len(role.Launch.Command) == 0 && t.Line != nil:
+	case len(role.Launch.Command) == 0 && t.ServerLink != nil:
 		return &CannotError{fmt.Sprintf("role %s has no commands, and what an image runs by itself is not known where "+
 			"Comb's own program starts the task (--pod-image): write its commands", role.Name)}
 	case t.MostMB > 0 && role.Launch.DiskMB > t.MostMB:
 		return &CannotError{fmt.Sprintf("role %s asks for %d MiB of disk, more than the %d MiB that a container may have here: ask for less, or an administrator gives more with comb serve --container-disk", role.Name, role.Launch.DiskMB, t.MostMB)}
 	case role.Launch.InfiniBand && t.Network == "":
 		return &CannotError{fmt.Sprintf("role %s asks for InfiniBand, and virtual cluster %s may not use it, or the type %s names none: an administrator writes infiniband into both in the cluster file; or submit the job without it", role.Name, job.VC, t.Task.Place.SKU)}
-	case job.Upload != "" && t.Line == nil:
+	case job.Upload != "" && t.ServerLink == nil:
 		return &CannotError{"the job brings code of its own, and pods cannot fetch it from this server: an administrator starts it with --pod-image and --pod-url; or put the code into the image"}
 	case job.Hints.Checkpoint && t.Work == "":
 		return &CannotError{"the job keeps checkpoints, and this server has no claim for them: an administrator starts it with --checkpoint-claim NAME; or submit the job without checkpoint"}
@@ -432,28 +432,28 @@ func limits(role *model.Role, t Task) corev1.ResourceRequirements {
 	if role.Launch.InfiniBand {
 		list[corev1.ResourceName(t.Network)] = *resource.NewQuantity(1, resource.DecimalSI)
 	}
-	if n := len(devices(t)); n > 0 && t.counted() {
+	if n := len(devices(t)); n > 0 && t.byDevicePlugin() {
 		list[corev1.ResourceName(t.Resource)] = *resource.NewQuantity(int64(n), resource.DecimalSI)
 	}
 	asked := maps.Clone(list)
 	if _, limited := list[corev1.ResourceEphemeralStorage]; limited && role.Launch.DiskMB == 0 {
 		asked[corev1.ResourceEphemeralStorage] = resource.Quantity{}
 	}
-	if t.beside() {
+	if t.startsShared() {
 		asked[corev1.ResourceCPU], asked[corev1.ResourceMemory] = resource.Quantity{}, resource.Quantity{}
 	}
 	return corev1.ResourceRequirements{Limits: list, Requests: asked}
 }
 
-// beside reports whether a task starts on leaves that others hold. What is set aside for these
+// startsShared reports whether a task starts on leaves that others hold. What is set aside for these
 // serves it too.
-func (t *Task) beside() bool {
+func (t *Task) startsShared() bool {
 	r := t.Start.Rotation
 	return r != nil && (len(r.Turns) > 1 || len(r.Turns) == 1 && len(r.Turns[0]) > 1)
 }
 
-// counted reports whether a device plugin gives a task its GPUs, by their number.
-func (t *Task) counted() bool { return t.Resource != "" && len(t.Claims) == 0 }
+// byDevicePlugin reports whether a device plugin gives a task its GPUs, by their number.
+func (t *Task) byDevicePlugin() bool { return t.Resource != "" && len(t.Claims) == 0 }
 
 // useClaims gives a pod's task the devices of some claims.
 func useClaims(pod *corev1.Pod, claims []string) {
@@ -487,7 +487,7 @@ func (m *Maker) environment(t Task, role *model.Role) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	at := map[string]int{}
 	set := func(name, value string) {
-		v := corev1.EnvVar{Name: name, Value: plain(value)}
+		v := corev1.EnvVar{Name: name, Value: escape(value)}
 		if i, ok := at[name]; ok {
 			env[i] = v
 			return
@@ -516,7 +516,7 @@ func (m *Maker) environment(t Task, role *model.Role) []corev1.EnvVar {
 	}) {
 		set(v.Name, v.Value)
 	}
-	for _, v := range m.own(t) {
+	for _, v := range m.platformVariables(t) {
 		set(v.Name, v.Value)
 	}
 	return env
@@ -526,8 +526,8 @@ func (m *Maker) environment(t Task, role *model.Role) []corev1.EnvVar {
 // plugins may set them, and no job.
 var deviceVariables = map[string]bool{"NVIDIA_VISIBLE_DEVICES": true, "AMD_VISIBLE_DEVICES": true, "HABANA_VISIBLE_DEVICES": true, "ASCEND_VISIBLE_DEVICES": true, "MTHREADS_VISIBLE_DEVICES": true, "NVIDIA_IMEX_CHANNELS": true}
 
-// own are the platform's variables.
-func (m *Maker) own(t Task) []model.EnvVar {
+// platformVariables are the platform's variables.
+func (m *Maker) platformVariables(t Task) []model.EnvVar {
 	job := t.Start.Job
 	indices := strings.Trim(strings.ReplaceAll(fmt.Sprint(devices(t)), " ", ","), "[]")
 	env := []model.EnvVar{
@@ -543,7 +543,7 @@ func (m *Maker) own(t Task) []model.EnvVar {
 	env = append(env, claimVariables(t)...)
 	env = append(env, lineVariables(t)...)
 	switch {
-	case t.counted() && indices != "": // the device plugin sets it
+	case t.byDevicePlugin() && indices != "": // the device plugin sets it
 	case indices == "" || t.Task.SKU.Device != cell.NVIDIA || len(t.Claims) > 0: // claimed ones come otherwise, and no others may
 		env = append(env, model.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: "void"})
 	default:

@@ -70,7 +70,7 @@ func TestOwnProgramOfAPod(t *testing.T) {
 	if c := pod.Spec.Containers[0]; c.Command != nil || c.Args != nil || c.ImagePullPolicy != corev1.PullAlways || c.WorkingDir != "" {
 		t.Errorf("%+v", c)
 	}
-	task.Line = &Line{Image: "comb", URL: "https://comb"}
+	task.ServerLink = &ServerLink{Image: "comb", URL: "https://comb"}
 	var cannot *CannotError
 	if _, _, err := maker.Make(task); !errors.As(err, &cannot) || !strings.Contains(cannot.Why, "role worker has no commands") {
 		t.Errorf("behind Comb's own program: %v", err)
@@ -182,7 +182,9 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 		return pod.Spec.Containers[0]
 	}
 	role := func(t *Task) *model.Launch { return &t.Start.Job.Roles[1].Launch }
-	line := func(t *Task) { t.Line = &Line{Image: "comb", URL: "https://server", Pin: "p", Limit: 1 << 20} }
+	line := func(t *Task) {
+		t.ServerLink = &ServerLink{Image: "comb", URL: "https://server", Pin: "p", Limit: 1 << 20}
+	}
 	for name, c := range map[string]struct {
 		change func(*Task)
 		dir    string // of the container; "" is the image's WORKDIR
@@ -204,7 +206,7 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 				t.Errorf("it runs %q %q", got.Command, got.Args)
 			}
 			text := strings.Join(got.Command, "\n")
-			if got.WorkingDir != c.dir || strings.Contains(text, plain(inOwnFolder)) != c.folder {
+			if got.WorkingDir != c.dir || strings.Contains(text, escape(inOwnFolder)) != c.folder {
 				t.Errorf("it begins in %q, with %q", got.WorkingDir, text)
 			}
 			var order podinit.Order
@@ -253,7 +255,7 @@ func TestInfiniBand(t *testing.T) {
 		t.Errorf("one that may not have it: %v", err)
 	}
 	asks.Network = "rdma/hca"
-	asks.Line = &Line{Image: "comb:1", URL: "https://a:1", Pin: "p"}
+	asks.ServerLink = &ServerLink{Image: "comb:1", URL: "https://a:1", Pin: "p"}
 	pod, _, err := maker.Make(asks)
 	if err != nil {
 		t.Fatal(err)
@@ -276,7 +278,7 @@ func TestDisk(t *testing.T) {
 		task := sample()
 		task.DiskMB = tt.most
 		if tt.line {
-			task.Line = &Line{}
+			task.ServerLink = &ServerLink{}
 		}
 		role := &task.Start.Job.Roles[task.Task.Role]
 		role.Launch.DiskMB = tt.asked
@@ -333,9 +335,9 @@ func TestRoomBesideASidecar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Room(pod)
+	want := PendingRequests(pod)
 	pod.Spec.Containers = append([]corev1.Container{{Name: "mesh"}}, pod.Spec.Containers...)
-	if got := Room(pod); len(want) != 2 || len(got) != 2 || got.Cpu().MilliValue() != 1000 || got.Memory().Value() != 63<<20 {
+	if got := PendingRequests(pod); len(want) != 2 || len(got) != 2 || got.Cpu().MilliValue() != 1000 || got.Memory().Value() != 63<<20 {
 		t.Errorf("with a sidecar before it %v are set aside, alone %v", got, want)
 	}
 }
@@ -542,7 +544,7 @@ func TestWhatAPodSays(t *testing.T) {
 	} {
 		got := Look(&test.pod, test.asked)
 		got.Exit.At = 0
-		if got.Phase != test.phase || got.Exit != test.exit || got.Why != test.why || got.Job != test.job ||
+		if got.Phase != test.phase || got.Exit != test.exit || got.Why != test.why || got.JobFault != test.job ||
 			got.Fetch != test.fetch {
 			t.Errorf("%s: %+v", test.name, got)
 		}
@@ -554,7 +556,7 @@ func TestWhatAPodSays(t *testing.T) {
 func TestClaimedGPUs(t *testing.T) {
 	task := sample()
 	task.Task.SKU.EnvVar, task.Resource, task.Claims = "CUDA_VISIBLE_DEVICES", "nvidia.com/gpu", []string{"pod-0", "pod-1"}
-	task.Line = &Line{Image: "comb:1", URL: "https://x", Pin: "p"}
+	task.ServerLink = &ServerLink{Image: "comb:1", URL: "https://x", Pin: "p"}
 	pod, _, err := maker.Make(task)
 	if err != nil {
 		t.Fatal(err)

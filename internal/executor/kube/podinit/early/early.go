@@ -10,21 +10,21 @@ import (
 )
 
 // Stops are the signals that came to a program started as `comb attend`; nil for others.
-var Stops = listen()
+var Received = listen()
 
 func listen() chan os.Signal {
 	if len(os.Args) < 2 || os.Args[1] != "attend" {
 		return nil
 	}
 	stops := make(chan os.Signal, 8)
-	signal.Notify(stops, append(Asks(), syscall.SIGUSR1, syscall.SIGUSR2)...)
+	signal.Notify(stops, append(StopSignals(), syscall.SIGUSR1, syscall.SIGUSR2)...)
 	return stops
 }
 
-// Asks are the signals by which a task is asked to end: SIGTERM, and those that images set in its
+// StopSignals are the signals by which a task is asked to end: SIGTERM, and those that images set in its
 // place (STOPSIGNAL). Kubelets send the latter even if another program than the image's runs. 37
 // is SIGRTMIN+3.
-func Asks() []os.Signal {
+func StopSignals() []os.Signal {
 	return []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH,
 		syscall.Signal(37)}
 }

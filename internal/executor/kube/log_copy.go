@@ -1,0 +1,152 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/combsched/comb/internal/executor/kube/pods"
+)
+
+// logCopier copies the log of a pod.
+type logCopier struct {
+	key, pod, space string // of the task
+
+	stop  context.CancelFunc
+	hurry chan struct{} // closed when the pod has ended: what is left is read now or never
+	done  chan struct{}
+}
+
+// A log that cannot be read is tried again: soon where the API server is away, seldom where it
+// says that there is none (as with simulated nodes). Once the pod has ended, it is tried only so
+// often.
+const (
+	lastTries   = 4
+	soon        = 250 * time.Millisecond
+	longestWait = 5 * time.Second
+	refused     = 2 * time.Second
+	seldom      = 2 * time.Minute
+)
+
+func (e *Executor) followLog(t *podTask) *logCopier {
+	ctx, cancel := context.WithCancel(e.ctx)
+	f := &logCopier{stop: cancel, hurry: make(chan struct{}), done: make(chan struct{})}
+	f.key, f.pod, f.space = t.key, t.name, t.space
+	dir := t.dir
+	e.goes(func() {
+		defer close(f.done)
+		defer e.queue.Add(f.key)
+		if s := f.open(ctx, dir, e.o.Log); s != nil {
+			defer s.Close()
+			e.copyLog(ctx, f, s)
+		}
+	})
+	return f
+}
+
+// open opens the file that a log is kept in. It tries again where that fails, since a disk may be
+// full for a while. nil says that ctx is done.
+func (f *logCopier) open(ctx context.Context, dir string, log *slog.Logger) *logStore {
+	for warned := false; ; warned = true {
+		s, err := openLogStore(dir)
+		if err == nil {
+			return s
+		}
+		if !warned {
+			log.Warn("a log is not kept for now: it is tried again, and what the node drops meanwhile is missing", "pod", f.pod, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(refused):
+		}
+	}
+}
+
+// copyLog copies until the pod has ended and all is read.
+func (e *Executor) copyLog(ctx context.Context, f *logCopier, s *logStore) {
+	failed, left, warned := 0, lastTries, false
+	for ctx.Err() == nil && left > 0 {
+		ended := e.endedOrGone(f)
+		stream, err := e.o.API.In(f.space).Log(ctx, f.pod, s.Since())
+		if err == nil {
+			err = s.Copy(stream, ended)
+			stream.Close()
+		}
+		if err == nil && ended {
+			return
+		}
+		if errors.Is(err, ErrNotWritten) && !warned {
+			warned = true
+			e.o.Log.Warn("a log is not kept for now: it is tried again, and what the node drops meanwhile is missing", "pod", f.pod, "error", err)
+		}
+		pause := soon
+		if err == nil {
+			failed, warned = 0, false
+		} else {
+			pause = min(soon<<min(failed, 10), longestWait)
+			if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
+				pause = min(refused<<min(2*failed, 10), seldom)
+			}
+			failed++
+		}
+		hurry := f.hurry
+		if ended {
+			left--
+			hurry, pause = nil, soon
+		}
+		select {
+		case <-ctx.Done():
+		case <-hurry:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// endedOrGone reports whether a pod prints no more.
+func (e *Executor) endedOrGone(f *logCopier) bool {
+	pod := e.spaces.pod(f.space, f.pod)
+	return pod == nil || pods.Look(pod, false).Phase == pods.Ended
+}
+
+// logLeft is how much longer the end of a task may wait for its last lines.
+func (e *Executor) logLeft(t *podTask) time.Duration {
+	if t.log == nil {
+		return 0
+	}
+	if t.ended.IsZero() {
+		t.ended = time.Now()
+		close(t.log.hurry)
+	}
+	select {
+	case <-t.log.done:
+		return 0
+	default:
+	}
+	left := e.o.Limits.Log - time.Since(t.ended)
+	if left <= 0 {
+		e.o.Log.Warn("the last lines of a log did not come in time", "pod", t.name)
+		t.log.stop()
+		return 0
+	}
+	return left
+}
+
+// lastWords is the last line that a task printed, without the values of its job's secrets.
+func (e *Executor) lastWords(t *podTask) string {
+	known, err := e.secretsOf(t)
+	if err != nil {
+		return "" // its secrets are not known, so they cannot be left out
+	}
+	line := lastLine(t.dir)
+	for _, value := range known {
+		if value != "" {
+			line = strings.ReplaceAll(line, value, "***")
+		}
+	}
+	return line
+}

@@ -1,0 +1,122 @@
+package kube
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/kube/link"
+	"github.com/combsched/comb/internal/executor/process"
+	"github.com/combsched/comb/internal/executor/task"
+)
+
+// hearEvery is how often a task may report progress.
+const hearEvery = 500 * time.Millisecond
+
+// PodHandler answers requests from the pods of this executor's tasks.
+func (e *Executor) PodHandler() *link.Handler {
+	h := podRequests{e}
+	runs := func(pod string) bool { _, err := h.task(pod); return err == nil }
+	return &link.Handler{Token: e.maker.PodToken, Runs: runs, Code: h.code, Gang: h.gang, Members: h.members, Told: h.progress, Took: h.usage, Turn: h.turn}
+}
+
+// podRequests answers requests from pods.
+type podRequests struct{ *Executor }
+
+// task returns the task of a pod, if the engine knows it.
+func (h podRequests) task(pod string) (*podTask, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.tasks[pod]
+	if t == nil || t.stray {
+		return nil, fmt.Errorf("%w: %s is no task that runs", link.ErrNoTask, pod)
+	}
+	return t, nil
+}
+
+// code opens the code of a task's job.
+func (h podRequests) code(pod string) (io.ReadCloser, int64, error) {
+	t, err := h.task(pod)
+	if err != nil {
+		return nil, 0, err
+	}
+	if t.start.Job.Upload == "" || h.o.Code == nil {
+		return nil, 0, fmt.Errorf("%w: the job of %s brings no code", link.ErrNoTask, pod)
+	}
+	return h.o.Code(t.start.Job)
+}
+
+// gang returns the addresses of the tasks of a gang.
+func (h podRequests) gang(pod string) (map[string]string, error) {
+	t, err := h.task(pod)
+	if err != nil {
+		return nil, err
+	}
+	space, known := h.spaces.at(t), map[string]string{}
+	for i := range t.start.Tasks {
+		one := h.spaces.pod(space, h.maker.Name(t.at, t.start.Tasks[i].Task))
+		if one == nil || one.Status.PodIP == "" {
+			return nil, link.ErrSoon
+		}
+		known[h.maker.Host(t.at, t.start.Tasks[i].Task)] = one.Status.PodIP
+	}
+	return known, nil
+}
+
+// progress tells the engine the last line of progress, and the last checkpoint among the lines.
+func (h podRequests) progress(pod string, text []byte) error {
+	t, err := h.task(pod)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	soon := time.Since(t.heard) < hearEvery
+	if !soon {
+		t.heard = time.Now()
+	}
+	h.mu.Unlock()
+	if soon {
+		return link.ErrSoon
+	}
+	var point, latest *model.Progress
+	for one := range bytes.Lines(text) {
+		f, err := task.ParseProgress(bytes.TrimSpace(one))
+		if err != nil || len(one) > task.LongestProgress {
+			continue
+		}
+		f.Attempt, f.Task = t.at, t.ts.Task
+		if !f.Checkpoint {
+			latest = &f
+			continue
+		}
+		if latest != nil {
+			task.FillProgress(&f, latest)
+		}
+		point, latest = &f, nil
+	}
+	for _, f := range []*model.Progress{point, latest} {
+		if f != nil {
+			h.o.Tell(*f)
+		}
+	}
+	return nil
+}
+
+// usage keeps a sample of what a task used.
+func (h podRequests) usage(pod string, u link.Usage) error {
+	t, err := h.task(pod)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := model.Time(time.Now().UnixMicro())
+	if n := len(t.usage); n > 0 && now-t.usage[n-1].At < model.Time(hearEvery.Microseconds()) {
+		return link.ErrSoon
+	}
+	t.usage = append(t.usage[max(0, len(t.usage)+1-process.KeptSamples):], executor.Usage{At: now, CPU: u.CPU, MemoryMB: u.MemoryMB, Read: u.Read, Written: u.Written})
+	return nil
+}
