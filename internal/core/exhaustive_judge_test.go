@@ -80,7 +80,7 @@ func owned(s *core.State) error {
 		if (h != cell.None) != (held>>l&1 != 0) || (p != cell.None) != (promised>>l&1 != 0) {
 			return fmt.Errorf("I9: leaf %d is held by %d and promised to %d, but the attempts say %v and %v", l, h, p, held>>l&1 != 0, promised>>l&1 != 0)
 		}
-		idle := h == cell.None && p == cell.None && !c.LeafBad(l) && c.Blame(c.Forest().Cells[c.Forest().Leaves[l]].Node) == 0
+		idle := h == cell.None && p == cell.None && !c.LeafBad(l) && c.NodeFaults(c.Forest().Cells[c.Forest().Leaves[l]].Node) == 0
 		if (c.Idle(c.Forest().Leaves[l]) == 1) != idle {
 			return fmt.Errorf("I9: leaf %d is idle: %v, counted %d", l, idle, c.Idle(c.Forest().Leaves[l]))
 		}

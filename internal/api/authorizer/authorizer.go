@@ -98,7 +98,7 @@ func (w *Authorizer) May(ctx context.Context, verb access.Verb, o access.Object,
 		return nil
 	}
 	w.noteRefusal(ctx, p, verb, o, a.Why)
-	if !a.Seen && hidden != nil {
+	if !a.Visible && hidden != nil {
 		return hidden
 	}
 	return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, a.Why)

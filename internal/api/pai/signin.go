@@ -108,7 +108,7 @@ func (h *Handler) own(w http.ResponseWriter, r *http.Request) bool {
 	if !h.allowed(w, r, access.OwnAccount) {
 		return false
 	}
-	if principalOf(r).Known {
+	if principalOf(r).IsUser {
 		return true
 	}
 	refuse(w, http.StatusForbidden, "ForbiddenUserError",
@@ -160,7 +160,7 @@ func (h *Handler) revokeToken(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p, id := principalOf(r), r.PathValue("token")
-	if of, ok := h.people.Principal(r.Context(), id); ok && of.Known && of.User == p.User {
+	if of, ok := h.people.Principal(r.Context(), id); ok && of.IsUser && of.User == p.User {
 		id = of.Token
 	}
 	if id != p.Token && !h.inPerson(w, r) {

@@ -46,7 +46,7 @@ func (h *Handler) userOf(r *http.Request, u *access.User) (*user, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &access.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Known: true}
+	p := &access.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), IsUser: true}
 	out := &user{Username: u.Name, Admin: u.Admin, VirtualCluster: membershipsOf(table, vcs, p), StorageConfig: []string{},
 		Grouplist: list(u.AllGroups()), Email: u.Email, Extension: object(u.Extension)}
 	for i := range all {
@@ -68,7 +68,7 @@ func object(raw json.RawMessage) json.RawMessage {
 // maySee reports whether a principal may see an account: its own, or any as an administrator.
 // If not it answers the request, the same way whether the user exists or not.
 func (h *Handler) maySee(w http.ResponseWriter, r *http.Request, name string) bool {
-	if p := principalOf(r); p.Known && p.User == name {
+	if p := principalOf(r); p.IsUser && p.User == name {
 		return h.allowed(w, r, access.OwnAccount)
 	}
 	return h.allowed(w, r, access.SeePeople)
@@ -165,7 +165,7 @@ func (h *Handler) updateUser(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d := &in.Data
-	if d.Password != nil && principalOf(r).Known && !h.inPerson(w, r) {
+	if d.Password != nil && principalOf(r).IsUser && !h.inPerson(w, r) {
 		return
 	}
 	give(h, w, r, d.Username, d)

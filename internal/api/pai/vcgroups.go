@@ -34,7 +34,7 @@ const (
 // givesOwnVC reports whether a group gives access to the virtual cluster of its own name.
 func (g *vcGrants) givesOwnVC(group string) bool {
 	return access.ValidName(group) && group != access.Everyone && slices.Contains(g.vcs, cell.VCName(group)) &&
-		g.table.RoleOf(group, cell.VCName(group)) >= access.Member
+		g.table.GroupRole(group, cell.VCName(group)) >= access.Member
 }
 
 // groupOfVC is the group that OpenPAI has for a virtual cluster.
@@ -93,7 +93,7 @@ func (g *vcGrants) ofVCs(vcs []string) (groups, wrong []string) {
 		switch known := slices.Contains(g.vcs, cell.VCName(vc)); {
 		case g.givesOwnVC(vc), err == nil && !known:
 			groups = append(groups, vc)
-		case known && g.table.RoleOf(access.Everyone, cell.VCName(vc)) >= access.Member: // every user has it
+		case known && g.table.GroupRole(access.Everyone, cell.VCName(vc)) >= access.Member: // every user has it
 		case known:
 			wrong = append(wrong, fmt.Sprintf("the cluster file gives virtual cluster %s to other groups than "+
 				"that of its name: "+

@@ -135,7 +135,7 @@ func TestSigningIn(t *testing.T) {
 	token, made, err := w.SignIn(ctx, "alice", password, From{Address: "10.0.0.1"}, time.Hour)
 	w.must(err)
 	p, ok := w.Principal(ctx, token)
-	if diff := cmp.Diff(&access.Principal{User: "alice", Groups: []string{"vision"}, Token: made.ID, Known: true}, p); !ok || diff != "" {
+	if diff := cmp.Diff(&access.Principal{User: "alice", Groups: []string{"vision"}, Token: made.ID, IsUser: true}, p); !ok || diff != "" {
 		t.Error(diff)
 	}
 	// A user without a password, a name that is not there and a wrong password are one error.

@@ -47,7 +47,7 @@ func (d *Directory) ProvidedUser(ctx context.Context, c Claimed) (access.User, e
 	if known {
 		next = u.Clone()
 	}
-	next.Provider = &access.Provided{Issuer: c.Issuer, Subject: c.Subject, Groups: groups}
+	next.Provider = &access.ProviderIdentity{Issuer: c.Issuer, Subject: c.Subject, Groups: groups}
 	for _, field := range []struct {
 		to   *string
 		from string

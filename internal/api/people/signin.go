@@ -230,7 +230,7 @@ func (d *Directory) Principal(ctx context.Context, text string) (*access.Princip
 		return nil, false
 	}
 	d.notePlace(ctx, &t)
-	return &access.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Token: t.ID, Scope: t.Scope, Known: true}, true
+	return &access.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Token: t.ID, Scope: t.Scope, IsUser: true}, true
 }
 
 // NewToken describes a new token of a user for a program. Life 0 is LongestToken.

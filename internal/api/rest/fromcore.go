@@ -53,7 +53,7 @@ func (c *ExitClass) Final() {
 
 // ClassOf is the class of an unsuccessful end. cause is that of the job or of the attempt.
 func ClassOf(e *model.Exit, cause model.EndCause) *ExitClass {
-	seen := exit.Seen{}
+	seen := exit.Observed{}
 	if e != nil {
 		seen = e.Seen()
 	}

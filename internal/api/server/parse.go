@@ -95,7 +95,7 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 // account. The holder of the data directory's token need not have an account.
 func identify(directory *people.Directory, p *access.Principal, job *model.Job) error {
 	ids, err := directory.TaskIDs(string(job.User))
-	if err != nil && (p.Known || !errors.Is(err, people.ErrNotFound)) {
+	if err != nil && (p.IsUser || !errors.Is(err, people.ErrNotFound)) {
 		return rest.NewProblem(http.StatusConflict, rest.CodeConflict, err.Error())
 	}
 	job.UID, job.GID, job.Numbered = uint32(ids.UID), uint32(ids.GID), true

@@ -376,7 +376,7 @@ func (k *peopleCommands) stillGiven(ctx context.Context, group string) {
 	if err != nil || now.Config == nil {
 		return
 	}
-	if vcs := access.GivenTo(now.Config.Access, group); len(vcs) > 0 {
+	if vcs := access.VCsGranted(now.Config.Access, group); len(vcs) > 0 {
 		k.Say(fmt.Sprintf("warning: the cluster file in force names group %s in access of virtual clusters %s: take it out there (comb config show, comb config apply), or a later group of that name gets it",
 			group, strings.Join(vcs, ", ")))
 	}

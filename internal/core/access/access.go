@@ -117,8 +117,8 @@ func (g *Grant) String() string {
 // Groups are those that have a role by a grant.
 func (g *Grant) Groups() []string { return slices.Concat(g.Managers, g.Members, g.Viewers) }
 
-// GivenTo are the virtual clusters in which grants give a group a role.
-func GivenTo(grants []Grant, group string) (vcs []string) {
+// VCsGranted are the virtual clusters in which grants give a group a role.
+func VCsGranted(grants []Grant, group string) (vcs []string) {
 	for i := range grants {
 		if slices.Contains(grants[i].Groups(), group) {
 			vcs = append(vcs, string(grants[i].VC))
@@ -152,13 +152,13 @@ func GrantChanges(was, is []Grant) (lines []string) {
 
 // Rights answers for one configuration. Its methods may be called from any goroutine.
 type Rights struct {
-	byVC   map[cell.VCName][]given       // each VC's own and inherited, the higher roles first
-	any    []given                       // the same, of all VCs together
-	around map[cell.VCName][]cell.VCName // each VC itself, and those that it is inside of
-	named  map[cell.VCName]bool          // VCs without any grant: each is for the group of its name
+	byVC           map[cell.VCName][]groupRole   // each VC's own and inherited, the higher roles first
+	inAnyVC        []groupRole                   // the same, of all VCs together
+	around         map[cell.VCName][]cell.VCName // each VC itself, and those that it is inside of
+	openToNamesake map[cell.VCName]bool          // VCs without any grant: each is for the group of its name
 }
 
-type given struct {
+type groupRole struct {
 	group string
 	role  Role
 }
@@ -167,7 +167,7 @@ type given struct {
 // A VC without grants, its own or inherited, is for the group of its own name, as in OpenPAI: so
 // a user is given access to it without a change of the cluster file.
 func NewRights(grants []Grant, vcs []cell.VCSpec) *Rights {
-	own := map[cell.VCName][]given{}
+	own := map[cell.VCName][]groupRole{}
 	for i := range grants {
 		g := &grants[i]
 		for _, r := range []struct {
@@ -175,7 +175,7 @@ func NewRights(grants []Grant, vcs []cell.VCSpec) *Rights {
 			groups []string
 		}{{Manager, g.Managers}, {Member, g.Members}, {Viewer, g.Viewers}} {
 			for _, group := range r.groups {
-				own[g.VC] = append(own[g.VC], given{group, r.role})
+				own[g.VC] = append(own[g.VC], groupRole{group, r.role})
 			}
 		}
 	}
@@ -183,8 +183,8 @@ func NewRights(grants []Grant, vcs []cell.VCSpec) *Rights {
 	for i := range vcs {
 		parent[vcs[i].Name] = vcs[i].Parent
 	}
-	t := &Rights{byVC: map[cell.VCName][]given{}, around: map[cell.VCName][]cell.VCName{},
-		named: map[cell.VCName]bool{}}
+	t := &Rights{byVC: map[cell.VCName][]groupRole{}, around: map[cell.VCName][]cell.VCName{},
+		openToNamesake: map[cell.VCName]bool{}}
 	for i := range vcs {
 		at := vcs[i].Name
 		for range len(vcs) { // a chain of parents is no longer than that
@@ -194,33 +194,33 @@ func NewRights(grants []Grant, vcs []cell.VCSpec) *Rights {
 			}
 		}
 		gives := func(vc cell.VCName) bool { return len(own[vc]) > 0 }
-		t.named[vcs[i].Name] = !slices.ContainsFunc(t.around[vcs[i].Name], gives) && vcs[i].Name != Everyone
+		t.openToNamesake[vcs[i].Name] = !slices.ContainsFunc(t.around[vcs[i].Name], gives) && vcs[i].Name != Everyone
 	}
 	for i := range vcs {
-		var all []given
+		var all []groupRole
 		for _, vc := range t.around[vcs[i].Name] {
 			all = append(all, own[vc]...)
-			if t.named[vc] {
-				all = append(all, given{string(vc), Member})
+			if t.openToNamesake[vc] {
+				all = append(all, groupRole{string(vc), Member})
 			}
 		}
 		t.byVC[vcs[i].Name] = highest(all)
-		t.any = append(t.any, all...)
+		t.inAnyVC = append(t.inAnyVC, all...)
 	}
-	t.any = highest(t.any)
+	t.inAnyVC = highest(t.inAnyVC)
 	return t
 }
 
 // highest keeps each group's highest role, the higher roles first.
-func highest(all []given) []given {
-	slices.SortFunc(all, func(a, b given) int {
+func highest(all []groupRole) []groupRole {
+	slices.SortFunc(all, func(a, b groupRole) int {
 		if a.role != b.role {
 			return int(b.role) - int(a.role)
 		}
 		return strings.Compare(a.group, b.group)
 	})
 	seen := map[string]bool{}
-	return slices.DeleteFunc(all, func(g given) bool {
+	return slices.DeleteFunc(all, func(g groupRole) bool {
 		was := seen[g.group]
 		seen[g.group] = true
 		return was
@@ -236,9 +236,9 @@ type Object struct {
 // Answer says whether a request is allowed. Without Seen the asker must not learn that the object
 // exists.
 type Answer struct {
-	OK   bool
-	Seen bool
-	Why  string // why not, and which groups may: a sentence
+	OK      bool
+	Visible bool
+	Why     string // why not, and which groups may: a sentence
 }
 
 // Allow answers whether a principal may do something. A token's scope bounds its user's rights.
@@ -263,8 +263,8 @@ func (t *Rights) decide(p *Principal, verb Verb, o Object) (a Answer, why func()
 	}
 	r := rights[i]
 	role := t.RoleIn(p, o.VC)
-	mine := o.VC != "" && p.Known && o.Owner == p.User
-	a.Seen = o.VC == "" || role >= Viewer || mine
+	mine := o.VC != "" && p.IsUser && o.Owner == p.User
+	a.Visible = o.VC == "" || role >= Viewer || mine
 	switch {
 	case o.VC != "" && !t.inScope(p, o.VC):
 		return Answer{}, func() string { return fmt.Sprintf("this token is not for VC %s", o.VC) }
@@ -273,7 +273,7 @@ func (t *Rights) decide(p *Principal, verb Verb, o Object) (a Answer, why func()
 	case r.writes && p.Scope.ReadOnly:
 		return a, func() string { return "this token is for reading only" }
 	case role >= r.least, mine && role >= r.owner:
-		return Answer{OK: true, Seen: true}, nil
+		return Answer{OK: true, Visible: true}, nil
 	}
 	return a, func() string { return t.refusal(p, r, o, role) }
 }
@@ -305,7 +305,7 @@ func (t *Rights) RoleIn(p *Principal, vc cell.VCName) Role {
 	if p.Admin {
 		return Administrator
 	}
-	list := t.any
+	list := t.inAnyVC
 	if vc != "" {
 		list = t.byVC[vc]
 	}
@@ -317,9 +317,9 @@ func (t *Rights) RoleIn(p *Principal, vc cell.VCName) Role {
 	return Stranger
 }
 
-// RoleOf returns the role that a group has in a VC.
-func (t *Rights) RoleOf(group string, vc cell.VCName) Role {
-	if i := slices.IndexFunc(t.byVC[vc], func(g given) bool { return g.group == group }); i >= 0 {
+// GroupRole returns the role that a group has in a VC.
+func (t *Rights) GroupRole(group string, vc cell.VCName) Role {
+	if i := slices.IndexFunc(t.byVC[vc], func(g groupRole) bool { return g.group == group }); i >= 0 {
 		return t.byVC[vc][i].role
 	}
 	return Stranger
@@ -403,7 +403,7 @@ func (t *Rights) remedy(name string, r right, vc cell.VCName, role Role) string 
 		key = "administrators"
 	}
 	switch {
-	case t.named[vc] && r.least <= Member:
+	case t.openToNamesake[vc] && r.least <= Member:
 		return fmt.Sprintf("An administrator of the cluster puts %s into the group %s, which is that of this VC: "+
 			"comb group update %[2]s --add %[1]s (comb group create %[2]s makes it)", name, vc)
 	case len(groups) == 0:

@@ -19,7 +19,7 @@ func teams() *Rights {
 }
 
 func user(name string, groups ...string) *Principal {
-	return &Principal{User: name, Groups: groups, Known: true}
+	return &Principal{User: name, Groups: groups, IsUser: true}
 }
 
 func TestRoles(t *testing.T) {
@@ -78,7 +78,7 @@ func TestRights(t *testing.T) {
 			if may := strings.Contains(" "+others+" ", " "+name+" "); a.OK != may || !a.OK && a.Why == "" {
 				t.Errorf("%s, %s: %+v, want %v", name, verb, a, may)
 			}
-			if job && name == "stranger" && a.Seen {
+			if job && name == "stranger" && a.Visible {
 				t.Errorf("a stranger learns of another's job by %s", verb)
 			}
 			if !job || name == "admin" {
@@ -108,14 +108,14 @@ func TestScopes(t *testing.T) {
 			t.Errorf("%s: %+v", vc, a)
 		}
 	}
-	if a := table.Allow(p, SeeJob, Object{VC: "nlp", Owner: "alice"}); a.OK || a.Seen {
+	if a := table.Allow(p, SeeJob, Object{VC: "nlp", Owner: "alice"}); a.OK || a.Visible {
 		t.Errorf("a job outside of the scope: %+v", a)
 	}
 	p.Scope = Scope{ReadOnly: true}
 	if a := table.Allow(p, ReadJob, Object{VC: "nlp"}); !a.OK {
 		t.Errorf("reading: %+v", a)
 	}
-	if a := table.Allow(p, SubmitJob, Object{VC: "nlp"}); a.OK || !a.Seen {
+	if a := table.Allow(p, SubmitJob, Object{VC: "nlp"}); a.OK || !a.Visible {
 		t.Errorf("writing: %+v", a)
 	}
 	root := &Principal{User: "root", Admin: true, Scope: Scope{VCs: []string{"nlp"}}}

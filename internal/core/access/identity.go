@@ -45,11 +45,11 @@ type User struct {
 	// Extension is what another program keeps with the user: an object of JSON.
 	Extension json.RawMessage `json:"extension,omitempty"`
 	// Provider is set for a user that an identity provider has told of.
-	Provider *Provided `json:"provider,omitempty"`
+	Provider *ProviderIdentity `json:"provider,omitempty"`
 }
 
-// Provided is what an identity provider told of a user at its last sign-in.
-type Provided struct {
+// ProviderIdentity is what an identity provider told of a user at its last sign-in.
+type ProviderIdentity struct {
 	Issuer  string   `json:"issuer"`
 	Subject string   `json:"subject"`          // with the issuer: one person, under any name
 	Groups  []string `json:"groups,omitempty"` // given by the provider: sorted; without Everyone
@@ -176,14 +176,14 @@ type Principal struct {
 	Groups []string // sorted; without Everyone
 	Token  string   // the token's id
 	Scope  Scope
-	Known  bool // it is a user; else it is the holder of the data directory's token
+	IsUser bool // it is a user; else it is the holder of the data directory's token
 }
 
 // In reports whether the principal is in a group. The holder of the data directory's token is in
 // none.
 func (p *Principal) In(group string) bool {
 	if group == Everyone {
-		return p.Known
+		return p.IsUser
 	}
 	_, ok := slices.BinarySearch(p.Groups, group)
 	return ok

@@ -28,7 +28,7 @@ func TestUsersAreChecked(t *testing.T) {
 }
 
 func TestGroupsOfAPrincipal(t *testing.T) {
-	p := Principal{User: "alice", Groups: []string{"a", "c"}, Known: true}
+	p := Principal{User: "alice", Groups: []string{"a", "c"}, IsUser: true}
 	for group, want := range map[string]bool{"a": true, "b": false, "c": true, Everyone: true} {
 		if p.In(group) != want {
 			t.Errorf("%s: want %v", group, want)

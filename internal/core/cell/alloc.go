@@ -13,7 +13,7 @@ type Alloc struct {
 	Priority  Priority
 	Lazy      bool // was guaranteed and became opportunistic
 	Promised  bool
-	mood      Mood
+	intent    Intent
 	live      bool
 	leaves    int32  // how many it holds, or was promised
 	first     LeafID // its first leaf if its leaves are consecutive in the order of tasks, else None
@@ -55,9 +55,9 @@ func (a *Alloc) setLeaves() {
 	}
 }
 
-// held returns the i-th run of an allocation's leaves; false after the last. The slice is good
+// leafRun returns the i-th run of an allocation's leaves; false after the last. The slice is good
 // until the next call.
-func (c *Cluster) held(a *Alloc, i int) ([]LeafID, bool) {
+func (c *Cluster) leafRun(a *Alloc, i int) ([]LeafID, bool) {
 	switch {
 	case a.first != None && i == 0: // needs nothing that the placement points to
 		c.row = c.row[:0]
@@ -71,35 +71,35 @@ func (c *Cluster) held(a *Alloc, i int) ([]LeafID, bool) {
 	return a.Placement.Tasks[i].Leaves, true
 }
 
-// Mood says what a holder is about to do; the caller sets it.
-type Mood uint8
+// Intent says what a holder is about to do; the caller sets it.
+type Intent uint8
 
 // The moods of a holder.
 const (
-	Staying Mood = iota
-	Leaving      // it was told to stop: waiting for its leaves costs nothing
-	Stuck        // its state is unknown: its leaves cannot be counted on
+	Staying Intent = iota
+	Leaving        // it was told to stop: waiting for its leaves costs nothing
+	Unknown        // its state is unknown: its leaves cannot be counted on
 )
 
-// Mood returns what the holder is about to do.
-func (a *Alloc) Mood() Mood { return a.mood }
+// Intent returns what the holder is about to do.
+func (a *Alloc) Intent() Intent { return a.intent }
 
-// SetMood sets what a holder is about to do.
-func (c *Cluster) SetMood(id AllocID, m Mood) {
+// SetIntent sets what a holder is about to do.
+func (c *Cluster) SetIntent(id AllocID, m Intent) {
 	a := &c.allocs[id]
-	if a.mood == m {
+	if a.intent == m {
 		return
 	}
-	c.countMood(a, -1)
-	a.mood = m
-	c.countMood(a, 1)
+	c.countIntent(a, -1)
+	a.intent = m
+	c.countIntent(a, 1)
 	c.recountAll(a)
 }
 
 // staysOn reports whether an allocation holds leaves of its VC's guarantee and was not told to
 // stop.
 func (a *Alloc) staysOn() bool {
-	return a.live && !a.Promised && !a.Opportunistic() && a.mood != Leaving
+	return a.live && !a.Promised && !a.Opportunistic() && a.intent != Leaving
 }
 
 // countHeld adds (sign 1) or removes (-1) an allocation in the count of guaranteed leaves that
@@ -110,14 +110,14 @@ func (c *Cluster) countHeld(a *Alloc, sign int32) {
 	}
 }
 
-// countMood adds (d 1) or removes (-1) an allocation in all counts that depend on its mood.
-func (c *Cluster) countMood(a *Alloc, d int32) {
+// countIntent adds (d 1) or removes (-1) an allocation in all counts that depend on its mood.
+func (c *Cluster) countIntent(a *Alloc, d int32) {
 	c.countHeld(a, d)
-	switch a.mood {
-	case Stuck:
-		c.stuck += d
+	switch a.intent {
+	case Unknown:
+		c.unknownCount += d
 	case Leaving:
-		c.leaving += d
+		c.leavingCount += d
 	}
 }
 
@@ -129,8 +129,8 @@ func (a *Alloc) Opportunistic() bool { return a.Lazy || a.Priority < MinGuarante
 // panics.
 func (c *Cluster) Take(vc int32, p Priority, pl Placement, promise bool) AllocID {
 	id := AllocID(len(c.allocs))
-	if n := len(c.spare); n > 0 {
-		id, c.spare = c.spare[n-1], c.spare[:n-1]
+	if n := len(c.freed); n > 0 {
+		id, c.freed = c.freed[n-1], c.freed[:n-1]
 	} else {
 		c.allocs = append(c.allocs, Alloc{})
 	}
@@ -171,10 +171,10 @@ func (c *Cluster) Promote(id AllocID) {
 	for i := range a.Placement.Tasks {
 		for _, l := range a.Placement.Tasks[i].Leaves {
 			at := &c.leaves[l]
-			if at.hold != None {
-				panic(fmt.Sprintf("cell: leaf %d is still held by allocation %d", l, at.hold))
+			if at.holder != None {
+				panic(fmt.Sprintf("cell: leaf %d is still held by allocation %d", l, at.holder))
 			}
-			at.hold, at.resv = id, None
+			at.holder, at.promised = id, None
 		}
 	}
 	c.recountAll(a)
@@ -185,7 +185,7 @@ func (c *Cluster) Promote(id AllocID) {
 func (c *Cluster) Release(id AllocID) (kept bool) {
 	a := &c.allocs[id]
 	for i := 0; ; i++ {
-		leaves, more := c.held(a, i)
+		leaves, more := c.leafRun(a, i)
 		if !more {
 			break
 		}
@@ -197,13 +197,13 @@ func (c *Cluster) Release(id AllocID) (kept bool) {
 	if !a.Lazy {
 		c.useRoots(id, -1)
 	}
-	c.countMood(a, -1)
+	c.countIntent(a, -1)
 	kept = true
 	for _, b := range a.binds() {
 		kept = kept && (b.Space != 0 || c.spaces[a.Space].Roots[b.Root].Cell != None)
 	}
 	c.allocs[id] = Alloc{}
-	c.spare = append(c.spare, id)
+	c.freed = append(c.freed, id)
 	return kept
 }
 
@@ -244,7 +244,7 @@ func (c *Cluster) useRoots(id AllocID, sign int32) {
 	var at Bind
 	var first, end LeafID
 	for i := 0; ; i++ {
-		leaves, more := c.held(a, i)
+		leaves, more := c.leafRun(a, i)
 		if !more {
 			break
 		}

@@ -96,7 +96,7 @@ func (w *around) shift(t *testing.T, r *rand.Rand) {
 	before := w.c.Dump()
 	for v := int32(1); v < w.c.NumSpaces(); v++ {
 		asked, idle := 0, r.IntN(2)
-		sh, ok := w.c.Shift(&cell.Shifting{Space: v, Chains: slices.Repeat([]bool{true}, len(w.c.Forest().Chains)),
+		sh, ok := w.c.MoveCharges(&cell.ChargeMoveRequest{Space: v, Chains: slices.Repeat([]bool{true}, len(w.c.Forest().Chains)),
 			Idle:  func(space int32, _ int16) bool { return space%2 == int32(idle) },
 			Needs: func(int32, int16) bool { return r.IntN(3) == 0 },
 			Fits:  func() bool { asked++; return asked == 1 || asked > 2 && r.IntN(3) > 0 }})
@@ -109,7 +109,7 @@ func (w *around) shift(t *testing.T, r *rand.Rand) {
 		if len(sh.Doomed) > 0 {
 			w.shifts++
 		}
-		if !w.c.Shifted(sh, func() bool {
+		if !w.c.WithChargesMoved(sh, func() bool {
 			if err := w.c.Verify(); err != nil {
 				t.Fatalf("shifted by %+v: %v; before\n%s", sh, err, before)
 			}
@@ -125,17 +125,17 @@ func (w *around) shift(t *testing.T, r *rand.Rand) {
 func (w *around) settle(t *testing.T) {
 	for {
 		before := w.c.Dump()
-		recovered := w.c.Recovered()
+		recovered := w.c.UnneededCharges()
 		if after := w.c.Dump(); after != before {
 			t.Fatalf("Recovered changed the cluster from\n%s\nto\n%s", before, after)
 		}
 		if recovered != nil {
 			for _, ch := range recovered {
-				w.c.Spare(ch.Space, ch.Root)
+				w.c.Undoom(ch.Space, ch.Root)
 			}
 			continue
 		}
-		space, root, id, ok := w.c.Ailing()
+		space, root, id, ok := w.c.DueCharge()
 		if after := w.c.Dump(); after != before {
 			t.Fatalf("Ailing changed the cluster from\n%s\nto\n%s", before, after)
 		}
@@ -297,7 +297,7 @@ func TestChargesInNestedVCs(t *testing.T) {
 				c.SetLeafBad(cell.LeafID(r.IntN(len(c.Forest().Leaves))), r.IntN(3) > 0)
 			}
 			w.settle(t)
-			charges += c.Doomed()
+			charges += c.NumCharges()
 			w.shift(t, r)
 			w.leave(r)
 		}

@@ -55,8 +55,8 @@ func (s *search) room(id CellID) int32 {
 		return s.available(id)
 	}
 	if s.r.Allowed == nil && len(s.r.Avoided) == 0 {
-		if s.r.Lift != nil {
-			return s.c.idle[id] + s.c.soft[id]
+		if s.r.Preempt != nil {
+			return s.c.idle[id] + s.c.preemptible[id]
 		}
 		return s.c.idle[id]
 	}
@@ -83,14 +83,14 @@ func (s *search) available(id CellID) int32 {
 // candidate is a physical cell for a preassigned one. It is ranked by how much of the part it
 // could serve with free and with preemptible leaves, then by what binding it would disturb.
 type candidate struct {
-	cell   CellID
-	idle   int32  // leaves of the part's tasks that fit on free leaves
-	serves int32  // the same on free and preemptible leaves
-	cost   option // of the part's largest task, if holders may be preempted
-	lent   int32  // preemptible leaves
-	lost   int32  // leaves that this gang could not use
-	whole  bool   // it is split off a larger cell that is healthy, though the chain has bad leaves
-	other  int32  // leaves on nodes that are not preferred, if some are
+	cell          CellID
+	idle          int32  // leaves of the part's tasks that fit on free leaves
+	serves        int32  // the same on free and preemptible leaves
+	cost          option // of the part's largest task, if holders may be preempted
+	preemptible   int32  // preemptible leaves
+	unusable      int32  // leaves that this gang could not use
+	splitsHealthy bool   // it is split off a larger cell that is healthy, though the chain has bad leaves
+	unpreferred   int32  // leaves on nodes that are not preferred, if some are
 }
 
 // compare prefers more free leaves, then more room. A roomy search does it the other way round,
@@ -100,20 +100,22 @@ func (a *candidate) compare(b *candidate, roomy bool) int {
 	if roomy {
 		first, second = second, first
 	}
-	if c := cmp.Or(first, second, a.cost.compare(b.cost), cmp.Compare(a.lent, b.lent), cmp.Compare(a.lost, b.lost)); c != 0 {
+	if c := cmp.Or(first, second, a.cost.compare(b.cost), cmp.Compare(a.preemptible, b.preemptible), cmp.Compare(a.unusable, b.unusable)); c != 0 {
 		return c
 	}
-	if a.whole != b.whole {
-		if a.whole {
+	if a.splitsHealthy != b.splitsHealthy {
+		if a.splitsHealthy {
 			return 1
 		}
 		return -1
 	}
-	return cmp.Compare(a.other, b.other)
+	return cmp.Compare(a.unpreferred, b.unpreferred)
 }
 
-// untouched reports whether no cell of that size could be better.
-func (a *candidate) untouched() bool { return a.lent == 0 && a.lost == 0 && !a.whole && a.other == 0 }
+// ideal reports whether no cell of that size could be better.
+func (a *candidate) ideal() bool {
+	return a.preemptible == 0 && a.unusable == 0 && !a.splitsHealthy && a.unpreferred == 0
+}
 
 // sources lists where a VC's root of a level may be bound. Buddy allocation goes from the lowest
 // level up. Then come the places where an unbound root of the container itself could be bound,
@@ -211,24 +213,24 @@ func (s *search) servedUntouched(ch *Chain, l Level, p *part) int32 {
 // None when none is of use.
 func (s *search) bestAt(ch *Chain, src source, l Level, p *part) candidate {
 	best := candidate{cell: None}
-	broken := src.level > l && s.anySick(ch)
+	broken := src.level > l && s.anyBad(ch)
 	for _, free := range s.c.spaces[src.space].free[ch.slot0+int(src.level)-1] {
 		k := s.bestBelow(free, l, p)
-		k.whole = broken && s.c.sick[free] == 0
+		k.splitsHealthy = broken && s.c.bad[free] == 0
 		if k.cell != None && (best.cell == None || k.compare(&best, s.roomy) < 0) {
 			best = k
 		}
-		if best.cell != None && best.untouched() {
+		if best.cell != None && best.ideal() {
 			break
 		}
 	}
 	return best
 }
 
-// anySick reports whether a chain has bad leaves.
-func (s *search) anySick(ch *Chain) bool {
+// anyBad reports whether a chain has bad leaves.
+func (s *search) anyBad(ch *Chain) bool {
 	for _, top := range ch.Tops {
-		if s.c.sick[top] > 0 {
+		if s.c.bad[top] > 0 {
 			return true
 		}
 	}
@@ -249,7 +251,7 @@ func (s *search) bestBelow(id CellID, l Level, p *part) candidate {
 		if k.cell != None && (best.cell == None || k.compare(&best, s.roomy) < 0) {
 			best = k
 		}
-		if best.cell != None && best.untouched() {
+		if best.cell != None && best.ideal() {
 			break
 		}
 	}
@@ -259,7 +261,7 @@ func (s *search) bestBelow(id CellID, l Level, p *part) candidate {
 func (s *search) candidate(id CellID, p *part) candidate {
 	s.c.work.Step(1)
 	k := candidate{cell: id}
-	if f := s.c.f; s.c.idle[id] == f.NumLeaves(id) && s.counted(f.Cells[id].Chain) && !s.fond && !s.picky {
+	if f := s.c.f; s.c.idle[id] == f.NumLeaves(id) && s.counted(f.Cells[id].Chain) && !s.prefers && !s.restricted {
 		if k.serves = s.servedUntouched(&f.Chains[f.Cells[id].Chain], f.Cells[id].Level, p); k.serves > 0 {
 			k.idle = k.serves
 			return k
@@ -271,19 +273,19 @@ func (s *search) candidate(id CellID, p *part) candidate {
 	for i := range bins {
 		idle[i], avail[i] = bins[i].idle, bins[i].avail
 		sum += bins[i].avail
-		k.lent += bins[i].soft
-		if s.fond && s.likes(bins[i].cell) == 0 {
-			k.other += bins[i].avail
+		k.preemptible += bins[i].preemptible
+		if s.prefers && s.preference(bins[i].cell) == 0 {
+			k.unpreferred += bins[i].avail
 		}
 	}
-	k.lost = s.c.f.NumLeaves(id) - sum
+	k.unusable = s.c.f.NumLeaves(id) - sum
 	k.idle, k.serves = serve(idle, p), serve(avail, p)
 	if cl := &s.c.f.Cells[id]; k.serves == 0 && sum > 0 && (p.smallest() > s.c.f.NumLeaves(id) || cl.Level < s.c.f.Chains[cl.Chain].NodeLevel) {
 		k.serves = sum // a part of what a task needs
 	}
 	if k.serves == 0 {
 		k.cell = None
-	} else if s.r.Lift != nil && k.lent > 0 {
+	} else if s.r.Preempt != nil && k.preemptible > 0 {
 		k.cost = s.cheapest(bins, p)
 	}
 	return k
@@ -309,12 +311,12 @@ func (s *search) cheapest(bins []bin, p *part) option {
 }
 
 // couldFit reports whether the free leaves that the VC could ever reach now may suffice. It is a
-// quick upper bound, and with Lift none: then it says yes while any cell is unbound.
+// quick upper bound, and with Preemptible none: then it says yes while any cell is unbound.
 func (s *search) couldFit(ci int16, p *part) bool {
 	if !s.growable(ci) {
 		return false // no choice is left
 	}
-	if s.r.Lift != nil || s.r.IgnoreUse || s.r.IgnoreHealth || s.r.Gone != nil {
+	if s.r.Preempt != nil || s.r.IgnoreUse || s.r.IgnoreHealth || s.r.Gone != nil {
 		return true
 	}
 	ch := &s.c.f.Chains[ci]
@@ -386,7 +388,7 @@ func (s *search) candidates(ci int16, l Level, p *part, most int, enough int32) 
 			if k.cell != None {
 				out = append(out, k)
 			}
-			if k.cell != None && k.idle >= best && k.untouched() {
+			if k.cell != None && k.idle >= best && k.ideal() {
 				got += ch.LeavesAt(l)
 			}
 			return

@@ -9,7 +9,7 @@ type leafState int8
 
 const (
 	leafNo leafState = iota
-	leafLiftable
+	leafPreemptible
 	leafFree
 )
 
@@ -17,24 +17,24 @@ const (
 func (s *search) leaf(l LeafID) leafState {
 	c, r := s.c, s.r
 	at := &c.leaves[l]
-	h := at.hold
+	h := at.holder
 	switch {
-	case s.t.taken[l] == s.t.epoch || r.Keep != nil && r.Keep.Has(l) || s.picky && !s.nodeOK(c.f.Cells[at.node].Node):
+	case s.t.taken[l] == s.t.epoch || r.Excluded != nil && r.Excluded.Has(l) || s.restricted && !s.nodeOK(c.f.Cells[at.node].Node):
 		return leafNo
-	case !r.IgnoreHealth && at.use == useSick:
+	case !r.IgnoreHealth && at.use == useBad:
 		return leafNo
 	case r.IgnoreUse:
 		return leafFree
-	case at.resv != None:
+	case at.promised != None:
 		return leafNo
-	case h == None || s.t.lifted[h] == s.t.epoch || r.Gone != nil && r.Gone(h):
+	case h == None || s.t.victim[h] == s.t.epoch || r.Gone != nil && r.Gone(h):
 		return leafFree
-	case r.Lift == nil:
+	case r.Preempt == nil:
 		return leafNo
-	case c.allocs[h].mood == Leaving && (r.Spared == nil || !r.Spared(h)):
+	case c.allocs[h].intent == Leaving && (r.Protected == nil || !r.Protected(h)):
 		return leafFree
 	case r.allows(h, &c.allocs[h]):
-		return leafLiftable
+		return leafPreemptible
 	}
 	return leafNo
 }
@@ -50,7 +50,7 @@ func (s *search) nodeOK(node int32) bool {
 func (s *search) single(x *binIndex, ci int16, p *part, want Level) bool {
 	ch := &s.c.f.Chains[ci]
 	each := ch.LeavesAt(ch.NodeLevel)
-	if p.total > each || s.narrow(ci) { // the classes do not tell all levels apart
+	if p.total > each || s.insideNode(ci) { // the classes do not tell all levels apart
 		return false
 	}
 	best, bestBin, bestLevel := binKey{}, int32(None), Level(0)
@@ -97,7 +97,7 @@ func (s *search) single(x *binIndex, ci int16, p *part, want Level) bool {
 
 func (s *search) better(a binKey, la Level, b binKey, lb Level) bool {
 	if s.opportunistic() {
-		return cmp.Or(cmp.Compare(b.soft, a.soft), cmp.Compare(b.idle, a.idle)) < 0
+		return cmp.Or(cmp.Compare(b.preemptible, a.preemptible), cmp.Compare(b.idle, a.idle)) < 0
 	}
 	return cmp.Or(cmp.Compare(la, lb), cmp.Compare(a.idle, b.idle)) < 0
 }
@@ -129,20 +129,20 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 	}
 	kinds := &s.c.kinds[ci]
 	// With byNode, classes without room are skipped and marked nodes are added one by one.
-	byNode := x.bins != nil && s.r.byCounts() && s.liftsMore()
+	byNode := x.bins != nil && s.r.byCounts() && s.preemptsUncounted()
 	for _, kind := range x.ordered(kinds, 0) {
 		if !x.some(kind) {
 			continue
 		}
 		key, places := &kinds.keys[kind], &x.classes[kind]
-		b := bin{avail: key.idle, idle: key.idle, soft: key.soft}
-		if s.r.Lift != nil {
-			b.avail += b.soft
+		b := bin{avail: key.idle, idle: key.idle, preemptible: key.preemptible}
+		if s.r.Preempt != nil {
+			b.avail += b.preemptible
 		}
-		if b.avail < n && (counted || byNode || s.r.byCounts() && !s.liftsMore()) {
+		if b.avail < n && (counted || byNode || s.r.byCounts() && !s.preemptsUncounted()) {
 			continue
 		}
-		b.used = ch.LeavesAt(ch.NodeLevel) - b.idle - b.soft
+		b.used = ch.LeavesAt(ch.NodeLevel) - b.idle - b.preemptible
 		s.c.work.Step(int(x.size[kind]) / 16)
 		for o := places.Next(0); o != None; o = places.Next(o + 1) {
 			b.cell, b.place = ch.NodeCells[x.bin(o)], o
@@ -158,13 +158,13 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 			}
 			out = append(out, k)
 			if len(out) >= maxBins && s.opportunistic() {
-				s.hit |= boundBins
+				s.reached |= boundBins
 				break
 			}
 		}
 	}
 	if byNode {
-		out = s.liftedBins(out, ci, n)
+		out = s.uncountedBins(out, ci, n)
 	}
 	s.c.work.Step(len(out))
 	s.order(out)
@@ -172,14 +172,14 @@ func (s *search) bins(x *binIndex, ci int16, n int32) []bin {
 	return out
 }
 
-// liftedBins appends the VC's bound nodes of a chain on which n leaves can be had only by
+// uncountedBins appends the VC's bound nodes of a chain on which n leaves can be had only by
 // preempting holders that do not count as preemptible.
-func (s *search) liftedBins(out []bin, ci int16, n int32) []bin {
-	s.c.work.Step(len(s.t.marked) / 16)
-	for _, node := range s.t.marked {
+func (s *search) uncountedBins(out []bin, ci int16, n int32) []bin {
+	s.c.work.Step(len(s.t.uncountedNodes) / 16)
+	for _, node := range s.t.uncountedNodes {
 		if cl := &s.c.f.Cells[node]; cl.Chain != ci || s.atMost(node) >= n || !s.nodeOK(cl.Node) {
 			continue
-		} else if at := &s.c.bins[ci][cl.Bin]; at.whose == s.r.Space {
+		} else if at := &s.c.bins[ci][cl.Bin]; at.vc == s.r.Space {
 			if b := s.newBin(node, nil); b.avail >= n {
 				b.place = at.seat
 				out = append(out, b)
@@ -189,13 +189,13 @@ func (s *search) liftedBins(out []bin, ci int16, n int32) []bin {
 	return out
 }
 
-// atMost bounds what the gang can take of some cells of a node: idle leaves and, with Lift,
+// atMost bounds what the gang can take of some cells of a node: idle leaves and, with Preemptible,
 // preemptible ones. Only of a hidden node may it take more. So most nodes of a full cluster need
 // no look at their leaves.
 func (s *search) atMost(cells ...CellID) (n int32) {
 	for _, id := range cells {
-		if n += s.c.idle[id]; s.r.Lift != nil {
-			n += s.c.soft[id]
+		if n += s.c.idle[id]; s.r.Preempt != nil {
+			n += s.c.preemptible[id]
 		}
 	}
 	return n
@@ -204,54 +204,54 @@ func (s *search) atMost(cells ...CellID) (n int32) {
 // hidden reports whether the gang could take more of a node than its counts tell: bad leaves, or
 // leaves of further holders that it may preempt.
 func (s *search) hidden(node CellID) bool {
-	return !s.r.byCounts() || s.liftsMore() && s.t.lifting[node] == s.t.epoch
+	return !s.r.byCounts() || s.preemptsUncounted() && s.t.uncountedOn[node] == s.t.epoch
 }
 
-// liftsMore reports whether the request may preempt holders that do not count as preemptible. The
+// preemptsUncounted reports whether the request may preempt holders that do not count as preemptible. The
 // first call marks the nodes that these are on.
-func (s *search) liftsMore() bool {
+func (s *search) preemptsUncounted() bool {
 	r := s.r
-	if s.looked || r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed {
-		return s.lifts
+	if s.looked || r.Preempt == nil || r.Preempt.Also == nil && r.Preempt.Below <= MinGuaranteed {
+		return s.uncounted
 	}
 	s.looked = true
 	s.c.work.Step(len(s.c.allocs) / 16) // a look is less than a step
-	if len(s.t.lifting) < len(s.c.f.Cells) {
-		s.t.lifting = make([]uint32, len(s.c.f.Cells))
+	if len(s.t.uncountedOn) < len(s.c.f.Cells) {
+		s.t.uncountedOn = make([]uint32, len(s.c.f.Cells))
 	}
-	s.t.marked = s.t.marked[:0]
+	s.t.uncountedNodes = s.t.uncountedNodes[:0]
 	for i := range s.c.allocs {
 		a := &s.c.allocs[i]
-		if !a.live || a.Promised || a.soft() || !r.allows(AllocID(i), a) {
+		if !a.live || a.Promised || a.preemptible() || !r.allows(AllocID(i), a) {
 			continue
 		}
-		s.lifts = true
+		s.uncounted = true
 		for k := range a.Placement.Tasks {
 			if leaves := a.Placement.Tasks[k].Leaves; len(leaves) > 0 {
 				node := s.c.leaves[leaves[0]].node
-				if at := &s.t.lifting[node]; *at != s.t.epoch {
+				if at := &s.t.uncountedOn[node]; *at != s.t.epoch {
 					*at = s.t.epoch
-					s.t.marked = append(s.t.marked, node)
+					s.t.uncountedNodes = append(s.t.uncountedNodes, node)
 				}
 			}
 		}
 	}
-	return s.lifts
+	return s.uncounted
 }
 
 func (s *search) order(bins []bin) {
 	if s.opportunistic() {
 		slices.SortFunc(bins, func(a, b bin) int {
-			return cmp.Or(cmp.Compare(b.soft, a.soft), cmp.Compare(a.used, b.used), cmp.Compare(a.cell, b.cell))
+			return cmp.Or(cmp.Compare(b.preemptible, a.preemptible), cmp.Compare(a.used, b.used), cmp.Compare(a.cell, b.cell))
 		})
 		return
 	}
 	sorted := func(a, b bin) int {
 		return cmp.Or(cmp.Compare(a.avail, b.avail), -cmp.Compare(min(len(a.parts), 1), min(len(b.parts), 1)), cmp.Compare(a.place, b.place), cmp.Compare(a.cell, b.cell))
 	}
-	if s.fond {
+	if s.prefers {
 		sorted = func(a, b bin) int {
-			return cmp.Or(cmp.Compare(a.avail, b.avail), s.likes(b.cell)-s.likes(a.cell), cmp.Compare(a.place, b.place), cmp.Compare(a.cell, b.cell))
+			return cmp.Or(cmp.Compare(a.avail, b.avail), s.preference(b.cell)-s.preference(a.cell), cmp.Compare(a.place, b.place), cmp.Compare(a.cell, b.cell))
 		}
 	}
 	if !slices.IsSortedFunc(bins, sorted) {
@@ -324,12 +324,12 @@ func (s *search) sumCounts(b *bin) {
 	ch, n := &c.f.Chains[node.Chain], int32(0)
 	for _, p := range b.parts {
 		b.idle += c.idle[p]
-		b.soft += c.soft[p]
+		b.preemptible += c.preemptible[p]
 		n += ch.LeavesAt(c.f.Cells[p].Level)
 	}
-	b.used = n - b.idle - b.soft
-	if b.avail = b.idle; s.r.Lift != nil {
-		b.avail += b.soft
+	b.used = n - b.idle - b.preemptible
+	if b.avail = b.idle; s.r.Preempt != nil {
+		b.avail += b.preemptible
 	}
 }
 
@@ -340,12 +340,12 @@ func (s *search) countLeaves(b *bin, id CellID) {
 	if s.counted(cl.Chain) {
 		if s.nodeOK(cl.Node) {
 			b.idle += c.idle[id]
-			b.soft += c.soft[id]
+			b.preemptible += c.preemptible[id]
 			b.avail += c.idle[id]
-			if s.r.Lift != nil {
-				b.avail += c.soft[id]
+			if s.r.Preempt != nil {
+				b.avail += c.preemptible[id]
 			}
-			b.used += n - c.idle[id] - c.soft[id]
+			b.used += n - c.idle[id] - c.preemptible[id]
 		}
 		return
 	}
@@ -354,12 +354,12 @@ func (s *search) countLeaves(b *bin, id CellID) {
 		case leafFree:
 			b.avail++
 			b.idle++
-		case leafLiftable:
+		case leafPreemptible:
 			b.avail++
 		}
 		switch c.leaves[l].use {
-		case useSoft:
-			b.soft++
+		case usePreemptible:
+			b.preemptible++
 		case useBusy:
 			b.used++
 		}
@@ -370,7 +370,7 @@ func (s *search) countLeaves(b *bin, id CellID) {
 // counts, by a cell's distance from the node's cell.
 func (s *search) scan(b *bin) []int32 {
 	n := len(s.c.f.Chains[s.c.f.Cells[b.cell].Chain].inside)
-	if s.untouched(b) {
+	if s.countsApply(b) {
 		s.avail = s.c.idle[b.cell : int(b.cell)+n]
 		return s.avail
 	}
@@ -381,7 +381,7 @@ func (s *search) scan(b *bin) []int32 {
 		return avail
 	}
 	clear(avail)
-	counts := s.r.Lift == nil && s.counted(s.c.f.Cells[b.cell].Chain) && s.nodeOK(s.c.f.Cells[b.cell].Node)
+	counts := s.r.Preempt == nil && s.counted(s.c.f.Cells[b.cell].Chain) && s.nodeOK(s.c.f.Cells[b.cell].Node)
 	for _, p := range b.parts {
 		if counts && s.c.idle[p] == 0 {
 			continue
@@ -394,10 +394,10 @@ func (s *search) scan(b *bin) []int32 {
 	return avail
 }
 
-// untouched reports whether the counts of cells are what the gang could take of a whole node: it
+// countsApply reports whether the counts of cells are what the gang could take of a whole node: it
 // has nothing of it yet.
-func (s *search) untouched(b *bin) bool {
-	if !s.plain || s.r.Lift != nil || b.parts != nil || s.picky && !s.nodeOK(s.c.f.Cells[b.cell].Node) {
+func (s *search) countsApply(b *bin) bool {
+	if !s.countsExact || s.r.Preempt != nil || b.parts != nil || s.restricted && !s.nodeOK(s.c.f.Cells[b.cell].Node) {
 		return false
 	}
 	first := s.c.f.Cells[b.cell].FirstLeaf
@@ -441,7 +441,7 @@ func (s *search) lowest(b *bin, n int32) Level {
 // free leaves.
 func (s *search) pick(b *bin, n int32) []LeafID {
 	avail := s.scan(b)
-	out := carve(&s.t.newLeaves, int(n))
+	out := takeSlab(&s.t.newLeaves, int(n))
 	if avail[0] == n { // all of them
 		first := s.c.f.Cells[b.cell].FirstLeaf
 		for l := first; len(out) < int(n); l++ {
@@ -453,7 +453,7 @@ func (s *search) pick(b *bin, n int32) []LeafID {
 	}
 	best := 0
 	for i, a := range avail {
-		if a >= n && s.closer(b.cell, CellID(i), CellID(best)) {
+		if a >= n && s.tighterCell(b.cell, CellID(i), CellID(best)) {
 			best = i
 		}
 	}
@@ -464,10 +464,10 @@ func (s *search) pick(b *bin, n int32) []LeafID {
 	return leaves
 }
 
-// closer reports whether a cell of a node is a better one to take leaves from
+// tighterCell reports whether a cell of a node is a better one to take leaves from
 // than another: lower, then tighter, then in a tighter parent, and so on; the
 // first of equal ones.
-func (s *search) closer(node, a, b CellID) bool {
+func (s *search) tighterCell(node, a, b CellID) bool {
 	f := s.c.f
 	if la, lb := f.Cells[node+a].Level, f.Cells[node+b].Level; la != lb {
 		return la < lb

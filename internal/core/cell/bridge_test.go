@@ -4,7 +4,7 @@ package cell
 func (c *Cluster) Dump() string { return c.dump() }
 
 // Mood says what a holder is about to do.
-func (c *Cluster) Mood(id AllocID) Mood { return c.allocs[id].mood }
+func (c *Cluster) Mood(id AllocID) Intent { return c.allocs[id].intent }
 
 // Overlooked names a node that a search passes without a look at its leaves, though the gang could
 // take more of it than it counts.

@@ -14,10 +14,10 @@ type carrier struct{ *Cluster }
 
 // Carried is where an allocation of an older cluster stands in a new one.
 type Carried struct {
-	Placement Placement
-	Lost      int32 // leaves that the new cluster lacks
-	Lazy      bool  // it lost its guarantee and goes on as opportunistic
-	Other     bool  // it cannot regain it: a device is another one now, or divided otherwise
+	Placement     Placement
+	Lost          int32 // leaves that the new cluster lacks
+	Lazy          bool  // it lost its guarantee and goes on as opportunistic
+	DeviceChanged bool  // it cannot regain it: a device is another one now, or divided otherwise
 	// Drains are leaves of devices that this cluster divides otherwise than the one in which the
 	// tasks were started (the older one or an earlier one), while several allocations use parts of
 	// them. Others hold some of these leaves. They serve no other until this allocation has ended as
@@ -128,7 +128,7 @@ func (c *Cluster) division(n NodeName, was *SKU, device int32) Division {
 	of := strconv.Itoa(int(device)) + ":"
 	for _, id := range c.f.Nodes[node].Cells {
 		sku := c.SKU(c.f.Chains[c.f.Cells[id].Chain].SKU)
-		if !alike(&sku, was) {
+		if !sameDevices(&sku, was) {
 			continue
 		}
 		first := c.f.Cells[id].FirstLeaf
@@ -143,9 +143,9 @@ func (c *Cluster) division(n NodeName, was *SKU, device int32) Division {
 	return parts
 }
 
-// alike reports whether equal indices of two SKUs mean the same device. A SKU that was unknown
+// sameDevices reports whether equal indices of two SKUs mean the same device. A SKU that was unknown
 // when it was looked up has no kind: it may be of any.
-func alike(sku, was *SKU) bool {
+func sameDevices(sku, was *SKU) bool {
 	return sku.Name == was.Name || was.Device == "" || sku.Device == was.Device
 }
 
@@ -171,7 +171,7 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Car
 		n := Task{Node: started[i].Node, SKU: t.SKU}
 		for k := range started[i].Devices {
 			to, same := carrier{c}.carryLeaves(&started[i], k)
-			if len(to) == 0 || slices.ContainsFunc(to, func(l LeafID) bool { return c.leaves[l].hold != None }) {
+			if len(to) == 0 || slices.ContainsFunc(to, func(l LeafID) bool { return c.leaves[l].holder != None }) {
 				out.Lost++
 				out.Drains = append(out.Drains, to...) // none where the device is gone
 				continue
@@ -180,7 +180,7 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Car
 			if was >= 0 && same {
 				moved[t.Leaves[was]] = to[0]
 			}
-			out.Other, back = out.Other || !same, back || was < 0
+			out.DeviceChanged, back = out.DeviceChanged || !same, back || was < 0
 			again := slices.Contains(n.Leaves, to[0]) || out.Placement.holds(to[0])
 			if len(to) > 1 || again {
 				out.Lost++ // the device as a whole is gone, or it stands for several of its parts
@@ -201,7 +201,7 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Car
 		return out
 	}
 	out.Lazy = true
-	if out.Other || vc == None {
+	if out.DeviceChanged || vc == None {
 		return out
 	}
 	k := carrying{c: c, old: old, vc: vc, a: a, moved: moved}
@@ -212,7 +212,7 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Car
 	if !ok {
 		binds, ok = c.around(vc, &out.Placement)
 		// A pinned cell must be asked for.
-		ok = ok && k.pinnedAlike(binds) && (!back || carrier{c}.asked(vc, &out.Placement, started, binds))
+		ok = ok && k.pinnedAlike(binds) && (!back || carrier{c}.inAskedPins(vc, &out.Placement, started, binds))
 	}
 	if ok {
 		out.Lazy, out.Placement.Binds = false, binds
@@ -220,9 +220,9 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Car
 	return out
 }
 
-// asked reports whether the leaves of each task lie in the pinned cell that it asked for, or in
+// inAskedPins reports whether the leaves of each task lie in the pinned cell that it asked for, or in
 // none if it asked for none.
-func (c carrier) asked(vc int32, p *Placement, started []Started, binds []Bind) bool {
+func (c carrier) inAskedPins(vc int32, p *Placement, started []Started, binds []Bind) bool {
 	for i := range p.Tasks {
 		for _, l := range p.Tasks[i].Leaves {
 			if !slices.ContainsFunc(binds, func(b Bind) bool {
@@ -279,7 +279,7 @@ func (c carrier) carryLeaves(t *Started, k int) (found []LeafID, same bool) {
 		for l := first; l < first+LeafID(c.f.NumLeaves(id)); l++ {
 			at := c.f.Address(c.f.Leaves[l])
 			switch {
-			case !alike(&sku, &was):
+			case !sameDevices(&sku, &was):
 			case split && strings.HasPrefix(at, device+":"):
 				parts = append(parts, l)
 			case at == addr && sku.Name == was.Name:

@@ -78,7 +78,7 @@ func (c *Cluster) dump() string {
 	for i := range spaces {
 		spaces[i].index = nil // Verify checks it; what was a class once may be empty
 	}
-	return fmt.Sprint(spaces, c.owner, c.leaves, c.idle, c.soft, c.sick, c.nodes)
+	return fmt.Sprint(spaces, c.owner, c.leaves, c.idle, c.preemptible, c.bad, c.nodes)
 }
 
 // satisfiable is the safety guarantee in full, by brute force: all unbound roots
@@ -106,7 +106,7 @@ func (c *Cluster) satisfiable(healthy bool) bool {
 	slices.Reverse(owed)
 	free := func(id CellID) bool {
 		first := c.f.Cells[id].FirstLeaf
-		return !slices.Contains(taken[first:first+LeafID(c.f.NumLeaves(id))], true) && (!healthy || c.sick[id] == 0)
+		return !slices.Contains(taken[first:first+LeafID(c.f.NumLeaves(id))], true) && (!healthy || c.bad[id] == 0)
 	}
 	var try func(i int, from CellID) bool
 	try = func(i int, from CellID) bool {
@@ -131,7 +131,7 @@ func (c *Cluster) satisfiable(healthy bool) bool {
 	return try(0, 0)
 }
 
-// feasible is the twin of Place without Lift for a VC: it tries every injection
+// feasible is the twin of Place without Preemptible for a VC: it tries every injection
 // of the VC's unbound roots into cells that keeps all guarantees satisfiable, and
 // every assignment of tasks to nodes.
 func (c *Cluster) feasible(space int32, tasks []int32) bool {
@@ -172,7 +172,7 @@ func (c *Cluster) feasible(space int32, tasks []int32) bool {
 // bindAny binds if the brute-force check allows it; it must agree with bind.
 func (c *Cluster) bindAny(space int32, r RootID, id CellID) bool {
 	sound := c.satisfiable(true)
-	if sound != (c.sound(0, 0) == 0) {
+	if sound != (c.shortLevel(0, 0) == 0) {
 		panic(fmt.Sprintf("sound says %v, brute force says %v", !sound, sound))
 	}
 	if !c.carve(0, id) {
@@ -243,7 +243,7 @@ func TestPlaceAgreesWithBruteForce(t *testing.T) {
 			case k == 3:
 				c.SetLeafBad(LeafID(r.IntN(len(c.f.Leaves))), r.IntN(2) == 0)
 			case k == 4:
-				c.SetBlame(int32(r.IntN(len(c.f.Nodes))), Down, r.IntN(2) == 0)
+				c.SetNodeFaults(int32(r.IntN(len(c.f.Nodes))), Down, r.IntN(2) == 0)
 			default:
 				q := randomRequest(r)
 				before := c.dump()
@@ -282,7 +282,7 @@ func TestPlaceAgreesWithBruteForce(t *testing.T) {
 // settleHealth charges bad hardware to VCs, or takes charges back, until nothing
 // is due; it returns how many charges it made.
 func (c *Cluster) settleHealth() (n int) {
-	n = c.SettleHealth()
+	n = c.UpdateCharges()
 	c.chargesNeeded()
 	return n
 }
@@ -292,8 +292,8 @@ func (c *Cluster) settleHealth() (n int) {
 func (c *Cluster) chargesNeeded() {
 	for _, ch := range c.Charges() {
 		chain := c.rootOf(ch).Chain
-		all, back := charging{c}.allAside(append(charging{c}.inside(ch), ch))
-		if slices.Contains(all, ch) && c.sound(c.spaces[ch.Space].Parent, chain) == 0 {
+		all, back := charging{c}.suspendAll(append(charging{c}.inside(ch), ch))
+		if slices.Contains(all, ch) && c.shortLevel(c.spaces[ch.Space].Parent, chain) == 0 {
 			panic(fmt.Sprintf("space %d is charged for cell %d without need", ch.Space, ch.Cell))
 		}
 		back()
@@ -337,8 +337,8 @@ func sizes(q Request) []int32 {
 func TestCellsAreMissing(t *testing.T) {
 	c := mustNew(t, podded(lacking(small(4), 0, 0)))
 	f := c.Forest()
-	if len(f.Leaves) != 28 || len(f.Nodes) != 7 || c.Idle(f.Chains[0].Tops[0]) != 12 || c.Rest() != 28 {
-		t.Errorf("%d leaves, %d nodes, %d idle in the first pod, %d in all; want 28, 7, 12, 28", len(f.Leaves), len(f.Nodes), c.Idle(f.Chains[0].Tops[0]), c.Rest())
+	if len(f.Leaves) != 28 || len(f.Nodes) != 7 || c.Idle(f.Chains[0].Tops[0]) != 12 || c.IdleCount() != 28 {
+		t.Errorf("%d leaves, %d nodes, %d idle in the first pod, %d in all; want 28, 7, 12, 28", len(f.Leaves), len(f.Nodes), c.Idle(f.Chains[0].Tops[0]), c.IdleCount())
 	}
 	var roots []string
 	for _, r := range c.Space(0).Roots {
@@ -405,7 +405,7 @@ func TestVictims(t *testing.T) {
 	}
 	a, b := take(0, 2), take(0, 2)
 	d := take(1, 4)
-	q := Request{Space: 1, Priority: 5, Members: []Member{{Tasks: 1, Leaves: 4}}, Lift: &Lift{Opportunistic: true}}
+	q := Request{Space: 1, Priority: 5, Members: []Member{{Tasks: 1, Leaves: 4}}, Preempt: &Preemptible{Opportunistic: true}}
 	res, ok := c.Place(&q)
 	if !ok || !slices.Equal(res.Victims, []AllocID{d}) {
 		t.Errorf("4 leaves: lifted %v, want only %v (not %v and %v)", res.Victims, d, a, b)

@@ -23,84 +23,84 @@ type Cluster struct {
 	skus []SKU
 	// spaces are the physical cluster, the VCs sorted by name, and then those VCs
 	// again that divide their cells among child VCs, as containers.
-	spaces  []Space
-	vcs     int32     // spaces that are VCs
-	owner   []rootRef // of each cell: the VC's root that is bound to exactly this cell
-	leaves  []leaf
-	nodes   []Blame // by node: why it gets no new work
-	idle    []int32 // of each cell: leaves below that are idle: free and healthy
-	soft    []int32 // of each cell: preemptible leaves below (see Loose)
-	sick    []int32 // of each cell: bad leaves below
-	bins    [][]nodeBin
-	kinds   []kinds                 // by chain
-	all     []binIndex              // by chain: every node
-	late    []collections.SparseSet // by chain: bins whose class in all may be out of date
-	allocs  []Alloc
-	spare   []AllocID     // freed ids, the last freed first
-	rest    int32         // idle leaves: free and healthy
-	loose   int32         // preemptible leaves: healthy, of leaving or opportunistic holders
-	ill     int32         // bad leaves
-	charges []rootRef     // doomed roots, which are bound to bad cells, in order of space and root
-	stuck   int32         // allocations of unknown state
-	leaving int32         // allocations that were told to stop
-	tmp     *scratch      // memory of searches; a clone makes its own
-	row     []LeafID      // memory of held; a clone makes its own
-	work    *budget.Meter // what searches did; a clone counts its own
-	blind   bool          // set during a search that takes bad hardware for healthy
+	spaces           []Space
+	vcs              int32     // spaces that are VCs
+	owner            []rootRef // of each cell: the VC's root that is bound to exactly this cell
+	leaves           []leaf
+	nodes            []NodeFaults // by node: why it gets no new work
+	idle             []int32      // of each cell: leaves below that are idle: free and healthy
+	preemptible      []int32      // of each cell: preemptible leaves below (see Loose)
+	bad              []int32      // of each cell: bad leaves below
+	bins             [][]nodeBin
+	kinds            []kinds                 // by chain
+	all              []binIndex              // by chain: every node
+	stale            []collections.SparseSet // by chain: bins whose class in all may be out of date
+	allocs           []Alloc
+	freed            []AllocID     // freed ids, the last freed first
+	idleCount        int32         // idle leaves: free and healthy
+	preemptibleCount int32         // preemptible leaves: healthy, of leaving or opportunistic holders
+	badCount         int32         // bad leaves
+	charges          []rootRef     // doomed roots, which are bound to bad cells, in order of space and root
+	unknownCount     int32         // allocations of unknown state
+	leavingCount     int32         // allocations that were told to stop
+	tmp              *scratch      // memory of searches; a clone makes its own
+	row              []LeafID      // memory of held; a clone makes its own
+	work             *budget.Meter // what searches did; a clone counts its own
+	ignoreHealth     bool          // set during a search that takes bad hardware for healthy
 }
 
 // leaf is what may change about a leaf. It is one struct because a decision reads and writes all
 // of it.
 type leaf struct {
-	hold AllocID // the allocation that holds it
-	resv AllocID // the allocation that it is promised to
-	node CellID  // the node-level cell in which it lies
-	at   uint16  // how far its own cell stands behind that in Forest.Cells; far if no less than far
-	use  leafUse // the count in which it stands
-	ail  ailing
+	holder   AllocID // the allocation that holds it
+	promised AllocID // the allocation that it is promised to
+	node     CellID  // the node-level cell in which it lies
+	at       uint16  // how far its own cell stands behind that in Forest.Cells; far if no less than far
+	use      leafUse // the count in which it stands
+	faults   fault
 }
 
 // far marks a leaf whose cell stands too far behind its node's cell for leaf.at.
 const far = 1<<16 - 1
 
-// ailing says why a leaf is bad; zero is healthy.
-type ailing uint8
+// fault says why a leaf is bad; zero is healthy.
+type fault uint8
 
 const (
-	ailLeaf ailing = 1 << iota // a fault of its own
-	ailNode                    // a fault of its node
+	leafFault fault = 1 << iota // a fault of its own
+	nodeFault                   // a fault of its node
 )
 
 // leafUse says in which count of its cells a leaf stands.
 type leafUse uint8
 
 const (
-	useIdle leafUse = iota
-	useSoft         // held, but preemptible: its holder is leaving or opportunistic
+	useIdle        leafUse = iota
+	usePreemptible         // held, but preemptible: its holder is leaving or opportunistic
 	useBusy
-	useSick
+	useBad
 )
 
-// Rest returns how many leaves are idle: healthy and free.
-func (c *Cluster) Rest() int32 { return c.rest }
+// IdleCount returns how many leaves are idle: healthy and free.
+func (c *Cluster) IdleCount() int32 { return c.idleCount }
 
-// Loose returns how many leaves are preemptible: healthy, and held by opportunistic work or by
+// PreemptibleCount returns how many leaves are preemptible: healthy, and held by opportunistic work or by
 // work that leaves. A guaranteed gang can have them without displacing guaranteed work that
 // stays.
-func (c *Cluster) Loose() int32 { return c.loose }
+func (c *Cluster) PreemptibleCount() int32 { return c.preemptibleCount }
 
-// Ailed reports whether any leaf is bad, or the state of any holder unknown.
-func (c *Cluster) Ailed() bool { return c.ill > 0 || c.stuck > 0 }
+// AnyBadOrUnknown reports whether any leaf is bad, or the state of any holder unknown.
+func (c *Cluster) AnyBadOrUnknown() bool { return c.badCount > 0 || c.unknownCount > 0 }
 
-// Stuck reports whether the state of any holder is unknown.
-func (c *Cluster) Stuck() bool { return c.stuck > 0 }
+// AnyUnknown reports whether the state of any holder is unknown.
+func (c *Cluster) AnyUnknown() bool { return c.unknownCount > 0 }
 
-// Blame says why a node must get no new work; the zero value is healthy.
-type Blame uint8
+// NodeFaults says why a node must get no new work; the zero value is healthy.
+type NodeFaults uint8
 
 // The faults of a node.
 const (
-	Down Blame = 1 << iota
+	Down NodeFaults = 1 << iota
 	Cordoned
 	Suspect
 )
@@ -114,9 +114,9 @@ func New(s *Spec) (*Cluster, error) {
 	}
 	c := &Cluster{f: f, work: &budget.Meter{}, skus: s.SKUs, vcs: int32(len(s.VCs)),
 		owner: make([]rootRef, len(f.Cells)),
-		idle:  make([]int32, len(f.Cells)), soft: make([]int32, len(f.Cells)), sick: make([]int32, len(f.Cells)),
-		leaves: make([]leaf, len(f.Leaves)), nodes: make([]Blame, len(f.Nodes)),
-		bins: make([][]nodeBin, len(f.Chains)), kinds: make([]kinds, len(f.Chains)), all: make([]binIndex, len(f.Chains)), late: make([]collections.SparseSet, len(f.Chains))}
+		idle:  make([]int32, len(f.Cells)), preemptible: make([]int32, len(f.Cells)), bad: make([]int32, len(f.Cells)),
+		leaves: make([]leaf, len(f.Leaves)), nodes: make([]NodeFaults, len(f.Nodes)),
+		bins: make([][]nodeBin, len(f.Chains)), kinds: make([]kinds, len(f.Chains)), all: make([]binIndex, len(f.Chains)), stale: make([]collections.SparseSet, len(f.Chains))}
 	for i := range c.owner {
 		c.owner[i] = rootRef{None, None}
 		if f.Cells[i].Level > 0 {
@@ -126,9 +126,9 @@ func New(s *Spec) (*Cluster, error) {
 	for i, id := range f.Leaves {
 		cl := &f.Cells[id]
 		node := f.Chains[cl.Chain].NodeCells[cl.Bin]
-		c.leaves[i] = leaf{hold: None, resv: None, node: node, at: uint16(min(id-node, far))}
+		c.leaves[i] = leaf{holder: None, promised: None, node: node, at: uint16(min(id-node, far))}
 	}
-	c.rest = int32(len(f.Leaves))
+	c.idleCount = int32(len(f.Leaves))
 	for ci := range f.Chains {
 		c.indexChain(int16(ci))
 	}
@@ -147,12 +147,12 @@ func (c *Cluster) Clone() *Cluster {
 		d.spaces[i] = c.spaces[i].clone()
 	}
 	d.owner, d.leaves, d.nodes = slices.Clone(c.owner), slices.Clone(c.leaves), slices.Clone(c.nodes)
-	d.idle, d.soft, d.sick = slices.Clone(c.idle), slices.Clone(c.soft), slices.Clone(c.sick)
-	d.bins, d.kinds, d.all, d.late = slices.Clone(c.bins), slices.Clone(c.kinds), slices.Clone(c.all), slices.Clone(c.late)
+	d.idle, d.preemptible, d.bad = slices.Clone(c.idle), slices.Clone(c.preemptible), slices.Clone(c.bad)
+	d.bins, d.kinds, d.all, d.stale = slices.Clone(c.bins), slices.Clone(c.kinds), slices.Clone(c.all), slices.Clone(c.stale)
 	for i := range d.bins {
-		d.bins[i], d.kinds[i], d.all[i], d.late[i] = slices.Clone(c.bins[i]), c.kinds[i].clone(), c.all[i].clone(), c.late[i].Clone()
+		d.bins[i], d.kinds[i], d.all[i], d.stale[i] = slices.Clone(c.bins[i]), c.kinds[i].clone(), c.all[i].clone(), c.stale[i].Clone()
 	}
-	d.allocs, d.spare, d.charges = slices.Clone(c.allocs), slices.Clone(c.spare), slices.Clone(c.charges)
+	d.allocs, d.freed, d.charges = slices.Clone(c.allocs), slices.Clone(c.freed), slices.Clone(c.charges)
 	d.tmp, d.row, d.work = nil, nil, &budget.Meter{}
 	return &d
 }
@@ -207,7 +207,7 @@ func (c *Cluster) Alloc(a AllocID) *Alloc { return &c.allocs[a] }
 // Holder returns the allocation that holds a leaf and the one that it is promised to; None is
 // none.
 func (c *Cluster) Holder(l LeafID) (hold, promised AllocID) {
-	return c.leaves[l].hold, c.leaves[l].resv
+	return c.leaves[l].holder, c.leaves[l].promised
 }
 
 // bindAgain binds the preassigned cells of an allocation where they were.
@@ -240,35 +240,37 @@ func (c *Cluster) bindAround(binds []Bind, l LeafID) (b Bind, first, end LeafID)
 func (c *Cluster) use(l LeafID) leafUse {
 	at := &c.leaves[l]
 	switch {
-	case at.ail != 0:
-		return useSick
-	case at.resv != None:
+	case at.faults != 0:
+		return useBad
+	case at.promised != None:
 		return useBusy
-	case at.hold == None:
+	case at.holder == None:
 		return useIdle
 	}
-	if c.allocs[at.hold].soft() {
-		return useSoft
+	if c.allocs[at.holder].preemptible() {
+		return usePreemptible
 	}
 	return useBusy
 }
 
-// soft reports whether the leaves of a holder count as preemptible.
-func (a *Alloc) soft() bool { return a.mood == Leaving || a.mood == Staying && a.Opportunistic() }
+// preemptible reports whether the leaves of a holder count as preemptible.
+func (a *Alloc) preemptible() bool {
+	return a.intent == Leaving || a.intent == Staying && a.Opportunistic()
+}
 
 // owner is where a leaf names its holder or, with promised, the allocation that it is promised
 // to.
 func (l *leaf) owner(promised bool) *AllocID {
 	if promised {
-		return &l.resv
+		return &l.promised
 	}
-	return &l.hold
+	return &l.holder
 }
 
 // recountAll brings the counts of an allocation's leaves and nodes up to date.
 func (c *Cluster) recountAll(a *Alloc) {
 	for i := 0; ; i++ {
-		leaves, more := c.held(a, i)
+		leaves, more := c.leafRun(a, i)
 		if !more {
 			return
 		}
@@ -299,29 +301,29 @@ func (c *Cluster) recount(leaves []LeafID) {
 		for _, l := range same {
 			c.leaves[l].use = is
 		}
-		c.shift(same, was, -1)
-		c.shift(same, is, 1)
+		c.addToCounts(same, was, -1)
+		c.addToCounts(same, is, 1)
 	}
 	if changed != None {
 		c.refresh(changed)
 	}
 }
 
-// shift adds d for each of some leaves of one node-level cell to the count of a use: that of
+// addToCounts adds d for each of some leaves of one node-level cell to the count of a use: that of
 // their own cells, of all cells above these and of the cluster.
-func (c *Cluster) shift(leaves []LeafID, use leafUse, d int32) {
+func (c *Cluster) addToCounts(leaves []LeafID, use leafUse, d int32) {
 	var count []int32
 	n := int32(len(leaves))
 	switch use {
 	case useIdle:
 		count = c.idle
-		c.rest += d * n
-	case useSoft:
-		count = c.soft
-		c.loose += d * n
-	case useSick:
-		count = c.sick
-		c.ill += d * n
+		c.idleCount += d * n
+	case usePreemptible:
+		count = c.preemptible
+		c.preemptibleCount += d * n
+	case useBad:
+		count = c.bad
+		c.badCount += d * n
 	default:
 		return
 	}
@@ -351,11 +353,11 @@ func (c *Cluster) shift(leaves []LeafID, use leafUse, d int32) {
 
 // SetLeafBad says whether a leaf is bad by itself, apart from its node.
 func (c *Cluster) SetLeafBad(l LeafID, bad bool) {
-	c.sicken(c.f.Leaves[l], ailLeaf, bad)
+	c.setBad(c.f.Leaves[l], leafFault, bad)
 }
 
-// SetBlame adds (on) or removes faults of a node.
-func (c *Cluster) SetBlame(node int32, b Blame, on bool) {
+// SetNodeFaults adds (on) or removes faults of a node.
+func (c *Cluster) SetNodeFaults(node int32, b NodeFaults, on bool) {
 	old := c.nodes[node]
 	blame := old &^ b
 	if on {
@@ -366,18 +368,18 @@ func (c *Cluster) SetBlame(node int32, b Blame, on bool) {
 		return
 	}
 	for _, id := range c.f.Nodes[node].Cells {
-		c.sicken(id, ailNode, blame != 0)
+		c.setBad(id, nodeFault, blame != 0)
 	}
 }
 
-// sicken adds (on) or removes one cause for which the leaves at or below a cell are bad, and
+// setBad adds (on) or removes one cause for which the leaves at or below a cell are bad, and
 // updates the counts that depend on it.
-func (c *Cluster) sicken(id CellID, from ailing, on bool) {
+func (c *Cluster) setBad(id CellID, from fault, on bool) {
 	space, free := c.freeAround(id)
 	first, step, n := c.f.Children(id)
 	if space == None && n > 0 && c.rootOver(id).space == None {
 		for i := range CellID(n) { // free cells and cells of VCs may lie in it
-			c.sicken(first+i*step, from, on)
+			c.setBad(first+i*step, from, on)
 		}
 		return
 	}
@@ -387,8 +389,8 @@ func (c *Cluster) sicken(id CellID, from ailing, on bool) {
 	c.row = c.row[:0]
 	for l := c.f.Cells[id].FirstLeaf; len(c.row) < int(c.f.NumLeaves(id)); l++ {
 		at := &c.leaves[l]
-		if at.ail &^= from; on {
-			at.ail |= from
+		if at.faults &^= from; on {
+			at.faults |= from
 		}
 		c.row = append(c.row, l)
 	}
@@ -398,11 +400,11 @@ func (c *Cluster) sicken(id CellID, from ailing, on bool) {
 	}
 }
 
-// Blame returns the faults of a node.
-func (c *Cluster) Blame(node int32) Blame { return c.nodes[node] }
+// NodeFaults returns the faults of a node.
+func (c *Cluster) NodeFaults(node int32) NodeFaults { return c.nodes[node] }
 
 // LeafBad reports whether a leaf is bad by itself, apart from its node.
-func (c *Cluster) LeafBad(l LeafID) bool { return c.leaves[l].ail&ailLeaf != 0 }
+func (c *Cluster) LeafBad(l LeafID) bool { return c.leaves[l].faults&leafFault != 0 }
 
 // Idle returns how many leaves at or below a cell are idle: free and healthy.
 func (c *Cluster) Idle(id CellID) int32 { return c.idle[id] }

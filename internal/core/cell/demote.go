@@ -7,13 +7,13 @@ import (
 
 // Searches in which allocations are demoted: they give up their guarantee and keep their leaves.
 
-// DemotedFits reports whether a gang would fit if the given allocations were demoted, in their
+// FitsDemoting reports whether a gang would fit if the given allocations were demoted, in their
 // order, and stayed. It returns the shortest prefix that suffices, without those that turn out to
 // be superfluous. One that is tied to another, which stands behind it, is kept as long as that
 // is. None of them may be leaving, and what the request may preempt must not hold the VC's
 // guarantee. If the steps end first, the prefix may not be the shortest. The cluster is
 // unchanged.
-func (c *Cluster) DemotedFits(r *Request, lazies []AllocID, tied func(AllocID) AllocID) ([]AllocID, Result, bool) {
+func (c *Cluster) FitsDemoting(r *Request, lazies []AllocID, tied func(AllocID) AllocID) ([]AllocID, Result, bool) {
 	var done []AllocID
 	var res Result
 	ok, short, had := false, r.Leaves()-victims{c}.unheld(r), c.work.Within(c.work.Left(gangSteps)/4)
@@ -41,14 +41,14 @@ func (c *Cluster) DemotedFits(r *Request, lazies []AllocID, tied func(AllocID) A
 		c.undemote(done[i])
 	}
 	if !ok && len(done) < len(lazies) {
-		return c.ClearedFits(r, lazies, tied) // all of them, and then by halves
+		return c.FitsClearing(r, lazies, tied) // all of them, and then by halves
 	}
 	return done, res, ok
 }
 
-// Demoted demotes allocations, and returns what makes them guaranteed again while nothing else
+// DemoteTemporarily demotes allocations, and returns what makes them guaranteed again while nothing else
 // has changed.
-func (c *Cluster) Demoted(ids []AllocID) (back func()) {
+func (c *Cluster) DemoteTemporarily(ids []AllocID) (back func()) {
 	for _, id := range ids {
 		c.Demote(id)
 	}
@@ -75,16 +75,16 @@ func (c *Cluster) fewerDemoted(r *Request, done []AllocID, found Result, tied fu
 		c.Demote(done[i])
 		missed++
 	}
-	return done, c.Settle(r, found)
+	return done, c.MinimizeVictims(r, found)
 }
 
 // demotedTries bounds how many are tried for being superfluous and are not.
 const demotedTries = 64
 
-// ClearedFits is DemotedFits where the allocations, like all that the request may preempt, may be
+// FitsClearing is FitsDemoting where the allocations, like all that the request may preempt, may be
 // made to leave: the gang may get their leaves as well, and each cell that was bound for them may
 // be bound elsewhere. It tries all of them first, since most often that tells that none help.
-func (c *Cluster) ClearedFits(r *Request, ids []AllocID, tied func(AllocID) AllocID) ([]AllocID, Result, bool) {
+func (c *Cluster) FitsClearing(r *Request, ids []AllocID, tied func(AllocID) AllocID) ([]AllocID, Result, bool) {
 	n := 0 // how many are demoted
 	demote := func(to int) {
 		for ; n < to; n++ {

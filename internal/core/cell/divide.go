@@ -74,7 +74,7 @@ func (d *division) known(ci int16, tasks []int32) *answer {
 	for i := range d.asked {
 		switch a := &d.asked[i]; {
 		case a.chain != ci:
-		case a.ok && within(tasks, a.tasks), !a.ok && a.hit == 0 && within(a.tasks, tasks):
+		case a.ok && within(tasks, a.tasks), !a.ok && a.reached == 0 && within(a.tasks, tasks):
 			return a
 		case !a.ok && within(a.tasks, tasks):
 			bounded = a
@@ -90,20 +90,20 @@ func (s *search) tryChain(ci int16, p *part) bool {
 	}
 	if s.division != nil {
 		if a := s.division.known(ci, s.division.count(p)); a != nil && !a.ok {
-			s.hit |= a.hit
+			s.reached |= a.reached
 			return false
 		}
 	}
-	before := s.hit
-	s.hit = 0
+	before := s.reached
+	s.reached = 0
 	ok := s.inChain(ci, p)
 	if !ok && s.division == nil {
 		s.division = s.divided()
 	}
 	if d := s.division; d != nil && !ok {
-		d.asked = append(d.asked, answer{chain: ci, tasks: d.count(p), hit: s.hit &^ boundVictimBins})
+		d.asked = append(d.asked, answer{chain: ci, tasks: d.count(p), reached: s.reached &^ boundVictimBins})
 	}
-	s.hit |= before
+	s.reached |= before
 	return ok
 }
 
@@ -116,7 +116,7 @@ func (s *search) divide() bool {
 	if d == nil {
 		return false
 	}
-	s.hit &= boundVictimBins // it does not matter what was cut short before: everything is tried now
+	s.reached &= boundVictimBins // it does not matter what was cut short before: everything is tried now
 	for range s.c.f.Chains {
 		d.has = append(d.has, make([]int32, len(d.sizes)))
 	}
@@ -124,7 +124,7 @@ func (s *search) divide() bool {
 		d.addLots(&s.gang[i])
 	}
 	slices.SortStableFunc(d.lots, func(a, b lot) int { return cmp.Compare(min(a.may, 2), min(b.may, 2)) })
-	return d.from(0, 0)
+	return d.divideFrom(0, 0)
 }
 
 // addLots adds the lots of a part, the largest tasks first.
@@ -156,9 +156,9 @@ func (d *division) addLots(p *part) {
 	}
 }
 
-// from divides what is left of lot i among the chains from ci on, and then the lots after it. As
+// divideFrom divides what is left of lot i among the chains from ci on, and then the lots after it. As
 // much as possible goes to the first chain, then less.
-func (d *division) from(i, ci int) bool {
+func (d *division) divideFrom(i, ci int) bool {
 	k := &d.lots[i]
 	switch {
 	case k.left > 0 && ci > k.last:
@@ -166,9 +166,9 @@ func (d *division) from(i, ci int) bool {
 	case k.left == 0 && i+1 == len(d.lots):
 		return d.place()
 	case k.left == 0:
-		return d.fresh(i+1) && d.from(i+1, 0)
+		return d.fresh(i+1) && d.divideFrom(i+1, 0)
 	case !d.s.may(ci, k.p) || k.p.alike && d.mixed(k.p, ci):
-		return d.from(i, ci+1)
+		return d.divideFrom(i, ci+1)
 	}
 	least := int32(0)
 	if ci == k.last {
@@ -176,11 +176,11 @@ func (d *division) from(i, ci int) bool {
 	}
 	for n := d.most(ci, k); n >= least; n-- {
 		if d.steps++; d.steps > divideSteps {
-			d.s.hit |= boundDivisions
+			d.s.reached |= boundDivisions
 			return false
 		}
 		d.move(k, ci, n)
-		if d.from(i, ci+1) {
+		if d.divideFrom(i, ci+1) {
 			return true
 		}
 		d.move(k, ci, -n)
@@ -256,11 +256,11 @@ func (d *division) most(ci int, k *lot) int32 {
 func (d *division) ask(ci int16, tasks []int32) bool {
 	s := d.s
 	if a := d.known(ci, tasks); a != nil {
-		s.hit |= a.hit
+		s.reached |= a.reached
 		return a.ok
 	}
 	if d.asks++; d.asks > askSteps {
-		s.hit |= boundAsks
+		s.reached |= boundAsks
 		return false
 	}
 	var ps []part
@@ -269,15 +269,15 @@ func (d *division) ask(ci int16, tasks []int32) bool {
 			ps = addTask(ps, k.pinned, task{leaves: k.leaves})
 		}
 	}
-	before, start := s.hit, s.mark()
-	s.hit = 0
+	before, start := s.reached, s.mark()
+	s.reached = 0
 	a := answer{chain: ci, tasks: tasks, ok: s.takeAll(ci, ps)}
 	s.rewind(start)
 	if !a.ok {
-		a.hit = s.hit &^ boundVictimBins
+		a.reached = s.reached &^ boundVictimBins
 	}
 	d.asked = append(d.asked, a)
-	s.hit = before | s.hit&boundVictimBins | a.hit
+	s.reached = before | s.reached&boundVictimBins | a.reached
 	return a.ok
 }
 
@@ -354,17 +354,17 @@ func (s *search) takeAll(ci int16, ps []part) bool {
 // takeNear places parts below one cell of a level.
 func (s *search) takeNear(ci int16, ps []part, l Level) bool {
 	f, start := s.c.f, s.mark()
-	keep, plain := s.r.Keep, s.plain
-	defer func() { s.r.Keep, s.plain = keep, plain }()
-	s.plain = false
+	keep, plain := s.r.Excluded, s.countsExact
+	defer func() { s.r.Excluded, s.countsExact = keep, plain }()
+	s.countsExact = false
 	for id := range f.Cells {
 		if c := &f.Cells[id]; c.Chain != ci || c.Level != l {
 			continue
 		}
-		s.r.Keep = slices.Clone(keep)
+		s.r.Excluded = slices.Clone(keep)
 		for o, leaf := range f.Leaves {
 			if f.Cells[leaf].Chain == ci && !f.Contains(CellID(id), leaf) {
-				s.r.Keep = s.r.Keep.Add(LeafID(o))
+				s.r.Excluded = s.r.Excluded.Add(LeafID(o))
 			}
 		}
 		if !slices.ContainsFunc(ps, func(p part) bool { return !s.inChain(ci, &p) }) {

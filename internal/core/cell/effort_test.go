@@ -56,7 +56,7 @@ func TestExactVictimsInALargeCluster(t *testing.T) {
 	for range 12 {
 		take(2, Opportunistic, Member{Tasks: 2, Leaves: 2})
 	}
-	q := Request{Space: 1, Members: []Member{{Tasks: 18, Leaves: 4}}, Lift: &Lift{Opportunistic: true}}
+	q := Request{Space: 1, Members: []Member{{Tasks: 18, Leaves: 4}}, Preempt: &Preemptible{Opportunistic: true}}
 	if res, ok := c.Place(&q); !ok || len(res.Victims) != 10 || res.Cut {
 		t.Errorf("found %v with %d victims, want 10; cut short: %v", ok, len(res.Victims), res.Cut)
 	}
@@ -121,7 +121,7 @@ func TestManyVictimsAreNeeded(t *testing.T) {
 	cheap := []AllocID{fill("B", 1, 1), fill("B", 1, 1)}
 	three := fill("B", 3, 5) // once it leaves, the cheap ones may stay
 	q := Request{Space: 1, Members: []Member{{Tasks: dear, Leaves: 1, SKUs: []TypeName{"A"}}, {Tasks: 3, Leaves: 1, SKUs: []TypeName{"B"}}},
-		Lift: &Lift{Opportunistic: true}, Cost: func(id AllocID) Cost { return cost[id] }}
+		Preempt: &Preemptible{Opportunistic: true}, Cost: func(id AllocID) Cost { return cost[id] }}
 	res, ok := c.Place(&q)
 	if !ok || !slices.Contains(res.Victims, three) || slices.Contains(res.Victims, cheap[0]) || slices.Contains(res.Victims, cheap[1]) || len(res.Victims) != dear+1 {
 		t.Errorf("found %v: %d victims, want %d; the cheap ones %v are among %v", ok, len(res.Victims), dear+1, cheap, res.Victims)
@@ -144,11 +144,11 @@ func TestHalvesCombine(t *testing.T) {
 					leaves = leaves.Add(o)
 				}
 			}
-			res, ok := c.Place(&Request{Priority: Opportunistic, Members: []Member{{Tasks: 1, Leaves: 1}}, Keep: leaves})
+			res, ok := c.Place(&Request{Priority: Opportunistic, Members: []Member{{Tasks: 1, Leaves: 1}}, Excluded: leaves})
 			if !ok {
 				t.Fatal("no room")
 			}
-			c.SetMood(c.Take(0, Opportunistic, res.Placement, false), Stuck)
+			c.SetIntent(c.Take(0, Opportunistic, res.Placement, false), Unknown)
 		},
 	} {
 		c := mustNew(t, small(racks, quota(2, 3)))
@@ -157,8 +157,8 @@ func TestHalvesCombine(t *testing.T) {
 				hurt(c, l)
 			}
 		}
-		for _, lift := range []*Lift{nil, {Opportunistic: true}} {
-			res, ok := c.Place(&Request{Space: 1, Members: []Member{{Tasks: 1, Leaves: 2}}, Lift: lift})
+		for _, lift := range []*Preemptible{nil, {Opportunistic: true}} {
+			res, ok := c.Place(&Request{Space: 1, Members: []Member{{Tasks: 1, Leaves: 2}}, Preempt: lift})
 			if !ok || len(res.Placement.Binds) != 2 {
 				t.Errorf("%s: found %v in %d preassigned cells, want 2; %s", name, ok, len(res.Placement.Binds), res.Bounds)
 			}

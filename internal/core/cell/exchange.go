@@ -39,7 +39,7 @@ func (x *exchanger[S]) task(t *Task, binds []Bind) {
 			to++
 		}
 		if parent != None && slices.ContainsFunc(binds, func(b Bind) bool { return b.Space == 0 && x.f.Contains(b.Cell, parent) }) {
-			x.within(parent, t.Leaves[from:to])
+			x.swapUnder(parent, t.Leaves[from:to])
 		}
 		from = to
 	}
@@ -54,8 +54,8 @@ func (x *exchanger[S]) task(t *Task, binds []Bind) {
 
 func (x *exchanger[S]) parent(l LeafID) CellID { return x.f.Cells[x.f.Leaves[l]].Parent }
 
-// within exchanges leaves of one cell.
-func (x *exchanger[S]) within(parent CellID, leaves []LeafID) {
+// swapUnder exchanges leaves of one cell.
+func (x *exchanger[S]) swapUnder(parent CellID, leaves []LeafID) {
 	node := x.f.Cells[x.f.Leaves[leaves[0]]].Node
 	for _, l := range leaves {
 		delete(x.taken, l)

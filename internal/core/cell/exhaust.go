@@ -72,7 +72,7 @@ func (s *search) reachable(ci int16, p *part) bool {
 		n := len(sp.unbound[ch.slot0+l])
 		room := make([]int32, len(found))
 		for i := range found {
-			room[i] = most(found[i].serves, s.c.f.NumLeaves(found[i].cell)-found[i].lost)
+			room[i] = most(found[i].serves, s.c.f.NumLeaves(found[i].cell)-found[i].unusable)
 		}
 		slices.SortFunc(room, func(a, b int32) int { return cmp.Compare(b, a) })
 		for _, r := range room[:min(n, len(room))] {
@@ -87,7 +87,7 @@ func (s *search) spent() bool {
 	if !s.c.work.Over() {
 		return false
 	}
-	s.hit |= boundSteps
+	s.reached |= boundSteps
 	return true
 }
 
@@ -122,7 +122,7 @@ func (s *search) roomFor(ci int16, size, n int32) bool {
 		}
 		s.c.work.Step(1)
 		var own, free int32
-		switch s.c.bins[ci][b].whose {
+		switch s.c.bins[ci][b].vc {
 		case s.r.Space:
 			own = s.room(node)
 		case None:
@@ -169,7 +169,7 @@ func (s *search) bindInside(outer []Bind, id CellID) bool {
 	c, ci := s.c, s.c.f.Cells[id].Chain
 	sound := make([]bool, len(outer))
 	for i, b := range outer {
-		sound[i] = c.sound(b.Space, ci) == 0
+		sound[i] = c.shortLevel(b.Space, ci) == 0
 	}
 	ok := true
 	for i := 0; ok && i < len(outer); i++ {
@@ -178,7 +178,7 @@ func (s *search) bindInside(outer []Bind, id CellID) bool {
 	mark := len(s.bound)
 	ok = ok && s.bindTo(c.slotOf(id), id)
 	for i, b := range outer {
-		ok = ok && (!sound[i] || c.blind || c.sound(b.Space, ci) == 0)
+		ok = ok && (!sound[i] || c.ignoreHealth || c.shortLevel(b.Space, ci) == 0)
 	}
 	if ok {
 		return true
@@ -227,7 +227,7 @@ func (s *search) choices(ci int16, l Level, p *part) []candidate {
 }
 
 // alike reports whether all idle leaves are alike to the gang.
-func (s *search) alike() bool { return s.plain && !s.fond && !s.picky }
+func (s *search) alike() bool { return s.countsExact && !s.prefers && !s.restricted }
 
 // unlike drops free nodes with as many idle and preemptible leaves as another, if distance does
 // not matter and the VC has nothing smaller to bind.
@@ -238,12 +238,12 @@ func (s *search) unlike(ci int16, all []candidate) []candidate {
 	type likeness struct{ space, idle, soft int32 }
 	c, seen := s.c, map[likeness]bool{}
 	return slices.DeleteFunc(all, func(k candidate) bool {
-		if cl := &c.f.Cells[k.cell]; cl.Level != c.f.Chains[ci].NodeLevel || c.sick[k.cell] > 0 {
+		if cl := &c.f.Cells[k.cell]; cl.Level != c.f.Chains[ci].NodeLevel || c.bad[k.cell] > 0 {
 			return false
 		}
 		for up := c.spaces[s.r.Space].Parent; up != None; up = c.spaces[up].Parent {
 			if c.spaces[up].free[c.slotOf(k.cell)].has(k.cell) {
-				like := likeness{up, c.idle[k.cell], c.soft[k.cell]}
+				like := likeness{up, c.idle[k.cell], c.preemptible[k.cell]}
 				dropped := seen[like]
 				seen[like] = true
 				return dropped
@@ -266,9 +266,9 @@ func (s *search) step() bool {
 		return true
 	case s.r.Allowed == nil && s.r.IgnoreHealth:
 	case s.steps > bindSteps:
-		s.hit |= boundBinds
+		s.reached |= boundBinds
 	default:
-		s.hit |= boundAllBinds
+		s.reached |= boundAllBinds
 	}
 	return false
 }
@@ -310,10 +310,10 @@ func (s *search) growable(ci int16) bool {
 // several side by side.
 func (s *search) inVC(ci int16, p *part) bool {
 	grows := s.growable(ci)
-	if s.r.Lift == nil && s.packBound(ci, p, grows) {
+	if s.r.Preempt == nil && s.packBound(ci, p, grows) {
 		return true
 	}
-	if s.r.Lift == nil && !grows {
+	if s.r.Preempt == nil && !grows {
 		return false
 	}
 	apart := grows && p.tasks[0].leaves > s.c.spaces[s.r.Space].widest[ci]

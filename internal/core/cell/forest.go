@@ -223,7 +223,7 @@ func newForest(s *Spec) (*Forest, error) {
 		}
 		ch := &f.Chains[ci]
 		ch.Tops = append(ch.Tops, CellID(len(f.Cells)))
-		at := place{chain: int16(ci), level: ch.Top, parent: None, node: None}
+		at := position{chain: int16(ci), level: ch.Top, parent: None, node: None}
 		if err := f.add(&s.Cells[i], at); err != nil {
 			return nil, err
 		}
@@ -314,15 +314,15 @@ func (f *Forest) reserve(s *Spec) {
 	f.Leaves, f.device, f.part = make([]CellID, 0, leaves), make([]int32, 0, leaves), make([]int32, 0, leaves)
 }
 
-// place is where a cell is added.
-type place struct {
+// position is where a cell is added.
+type position struct {
 	chain  int16
 	level  Level
 	parent CellID
 	node   int32
 }
 
-func (f *Forest) add(s *CellSpec, at place) error {
+func (f *Forest) add(s *CellSpec, at position) error {
 	ch := &f.Chains[at.chain]
 	if s.Type != ch.Types[at.level-1] {
 		return fmt.Errorf("cell %q has type %q, want %q", s.Address, s.Type, ch.Types[at.level-1])
@@ -349,7 +349,7 @@ func (f *Forest) add(s *CellSpec, at place) error {
 		f.Leaves, f.device, f.part = append(f.Leaves, id), append(f.device, d), append(f.part, p)
 		return nil
 	}
-	child := place{chain: at.chain, level: at.level - 1, parent: id, node: at.node}
+	child := position{chain: at.chain, level: at.level - 1, parent: id, node: at.node}
 	for i := range s.Children {
 		if err := f.add(&s.Children[i], child); err != nil {
 			return err

@@ -11,8 +11,8 @@ import (
 // leaves, the most idle leaves of any one cell at each of three levels below the node, and their
 // preemptible leaves. Keys are ordered by idle, wide and soft.
 type binKey struct {
-	idle, soft int32
-	wide       uint64 // 16 bits a level: the level below the node in the highest
+	idle, preemptible int32
+	wide              uint64 // 16 bits a level: the level below the node in the highest
 }
 
 // wideLevels is how many levels below the node a key describes.
@@ -34,7 +34,7 @@ func (k binKey) lowest(ch *Chain, n int32) Level {
 
 // less orders keys by idle, wide and soft.
 func (k *binKey) less(o *binKey) bool {
-	return k.idle < o.idle || k.idle == o.idle && (k.wide < o.wide || k.wide == o.wide && k.soft < o.soft)
+	return k.idle < o.idle || k.idle == o.idle && (k.wide < o.wide || k.wide == o.wide && k.preemptible < o.preemptible)
 }
 
 // kinds numbers the keys that bins of one chain have or had. A number stays, and all indexes use
@@ -67,7 +67,7 @@ func (ks *kinds) number(k binKey) int32 {
 // home is where a key stands in the table, or would stand.
 func (ks *kinds) home(k *binKey) int {
 	const golden = 0x9E3779B97F4A7C15 // multiples of the golden ratio lie evenly (Knuth, 6.4)
-	i := int(((uint64(uint32(k.idle))<<32|uint64(uint32(k.soft)))*golden ^ k.wide) * golden >> 32)
+	i := int(((uint64(uint32(k.idle))<<32|uint64(uint32(k.preemptible)))*golden ^ k.wide) * golden >> 32)
 	for ; ; i++ {
 		i &= len(ks.table) - 1
 		if n := ks.table[i]; n == 0 || ks.keys[n-1] == *k {
@@ -97,7 +97,7 @@ func (ks *kinds) clone() kinds {
 type nodeBin struct {
 	kind   int32 // the number of its key
 	listed int32 // its number in the cluster's index: older than kind while it is late there
-	whose  int32 // the VC that has a bound cell around the node, None if none has
+	vc     int32 // the VC that has a bound cell around the node, None if none has
 	seat   int32 // its place in that VC's index
 }
 
@@ -214,7 +214,7 @@ func (x *binIndex) clone() binIndex {
 
 // key describes a bin as it is now.
 func (c *Cluster) key(ch *Chain, node CellID) binKey {
-	k := binKey{idle: c.idle[node], soft: c.soft[node]}
+	k := binKey{idle: c.idle[node], preemptible: c.preemptible[node]}
 	if k.idle == 0 {
 		return k
 	}
@@ -239,9 +239,9 @@ func (c *Cluster) refresh(node CellID) {
 	if b.kind = c.kinds[chain].number(c.key(&c.f.Chains[chain], node)); b.kind == was {
 		return
 	}
-	c.late[chain].Add(bin)
-	if b.whose != None {
-		x := &c.spaces[b.whose].index[chain]
+	c.stale[chain].Add(bin)
+	if b.vc != None {
+		x := &c.spaces[b.vc].index[chain]
 		x.remove(was, b.seat)
 		x.add(b.kind, b.seat, len(x.bins))
 	}
@@ -250,7 +250,7 @@ func (c *Cluster) refresh(node CellID) {
 // everywhere returns the index of all nodes of a chain. Few ask for it, so it is
 // brought up to date only here.
 func (c *Cluster) everywhere(chain int16) *binIndex {
-	x, late, bins := &c.all[chain], &c.late[chain], c.bins[chain]
+	x, late, bins := &c.all[chain], &c.stale[chain], c.bins[chain]
 	for i := late.Next(0); i != None; i = late.Next(i + 1) {
 		late.Remove(i)
 		if b := &bins[i]; b.listed != b.kind {
@@ -282,20 +282,20 @@ func (c *Cluster) enlist(space int32, root RootID, id CellID, on bool) {
 		place := c.spaces[space].Roots[root].place + b - first
 		at := &c.bins[cl.Chain][b]
 		if on {
-			at.whose, at.seat, x.bins[place] = space, place, b
+			at.vc, at.seat, x.bins[place] = space, place, b
 			x.add(at.kind, place, len(x.bins))
 		} else {
-			at.whose = None
+			at.vc = None
 			x.remove(at.kind, place)
 		}
 	}
 }
 
-// LiesIn reports whether a node lies in a bound cell of a VC.
-func (c *Cluster) LiesIn(node, space int32) bool {
+// NodeLiesIn reports whether a node lies in a bound cell of a VC.
+func (c *Cluster) NodeLiesIn(node, space int32) bool {
 	for _, id := range c.f.Nodes[node].Cells {
 		ci := c.f.Cells[id].Chain
-		if b, found := slices.BinarySearch(c.f.Chains[ci].NodeCells, id); found && c.bins[ci][b].whose == space {
+		if b, found := slices.BinarySearch(c.f.Chains[ci].NodeCells, id); found && c.bins[ci][b].vc == space {
 			return true
 		}
 	}
@@ -305,13 +305,13 @@ func (c *Cluster) LiesIn(node, space int32) bool {
 // indexChain puts every node of a chain into its index.
 func (c *Cluster) indexChain(ci int16) {
 	ch := &c.f.Chains[ci]
-	c.bins[ci], c.late[ci] = make([]nodeBin, len(ch.NodeCells)), collections.NewSparseSet(len(ch.NodeCells))
+	c.bins[ci], c.stale[ci] = make([]nodeBin, len(ch.NodeCells)), collections.NewSparseSet(len(ch.NodeCells))
 	if len(ch.NodeCells) == 0 {
 		return
 	}
 	whole := c.kinds[ci].number(c.key(ch, ch.NodeCells[0]))
 	for b := range ch.NodeCells {
-		c.bins[ci][b] = nodeBin{kind: whole, listed: whole, whose: None}
+		c.bins[ci][b] = nodeBin{kind: whole, listed: whole, vc: None}
 		c.all[ci].add(whole, int32(b), len(ch.NodeCells))
 	}
 }

@@ -17,12 +17,12 @@ func (s *search) combines(ci int16, p *part) bool {
 // ones, or ones that others hold or keep.
 func (s *search) holed(ci int16) bool {
 	ch := &s.c.f.Chains[ci]
-	return s.r.Keep != nil || s.r.Spared != nil || s.c.stuck > 0 || s.anySick(ch) || s.r.Lift == nil && s.anyLent(ch)
+	return s.r.Excluded != nil || s.r.Protected != nil || s.c.unknownCount > 0 || s.anyBad(ch) || s.r.Preempt == nil && s.anyPreemptible(ch)
 }
 
-// anyLent reports whether a chain has preemptible leaves.
-func (s *search) anyLent(ch *Chain) bool {
-	return slices.ContainsFunc(ch.Tops, func(top CellID) bool { return s.c.soft[top] > 0 })
+// anyPreemptible reports whether a chain has preemptible leaves.
+func (s *search) anyPreemptible(ch *Chain) bool {
+	return slices.ContainsFunc(ch.Tops, func(top CellID) bool { return s.c.preemptible[top] > 0 })
 }
 
 // wide is more leaves than any cell has.
@@ -58,7 +58,7 @@ func (s *search) join(ci int16, p *part) bool {
 			break
 		}
 		mark := len(s.bound)
-		got, left := within(rest, s.fillNode(ch, n, served(rest, n.room)))
+		got, left := fitInto(rest, s.fillNode(ch, n, served(rest, n.room)))
 		if got == 0 {
 			s.undoBinds(mark)
 			continue
@@ -68,9 +68,9 @@ func (s *search) join(ci int16, p *part) bool {
 	return len(s.bound) > first
 }
 
-// within returns how many leaves of some tasks fit into a room, the largest tasks first, and the
+// fitInto returns how many leaves of some tasks fit into a room, the largest tasks first, and the
 // tasks that do not fit. These must not be changed.
-func within(tasks []task, room int32) (leaves int32, others []task) {
+func fitInto(tasks []task, room int32) (leaves int32, others []task) {
 	for i := fitting(tasks, room); i < len(tasks); i = fitting(tasks, room-leaves) {
 		others = append(others, tasks[:i]...)
 		leaves, tasks = leaves+tasks[i].leaves, tasks[i+1:]
@@ -231,5 +231,5 @@ func (s *search) fillNode(ch *Chain, in nodeRoom, n int32) int32 {
 
 // empty reports whether the counts tell that the gang could take no leaf below a cell.
 func (s *search) empty(id CellID) bool {
-	return s.c.idle[id] == 0 && (s.r.Lift == nil || s.c.soft[id] == 0) && s.counted(s.c.f.Cells[id].Chain)
+	return s.c.idle[id] == 0 && (s.r.Preempt == nil || s.c.preemptible[id] == 0) && s.counted(s.c.f.Cells[id].Chain)
 }

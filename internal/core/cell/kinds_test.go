@@ -99,7 +99,7 @@ func (k *kinds) fill() {
 		k.c.SetLeafBad(cell.LeafID(r.IntN(len(f.Leaves))), true)
 	}
 	for {
-		space, root, id, ok := k.c.Ailing()
+		space, root, id, ok := k.c.DueCharge()
 		if !ok {
 			break
 		}
@@ -145,7 +145,7 @@ func (k *kinds) request() (cell.Request, bool) {
 func (k *kinds) restrict(q *cell.Request) {
 	r, f := k.r, k.c.Forest()
 	if q.Priority >= 0 && r.IntN(2) == 0 {
-		q.Lift = &cell.Lift{Opportunistic: true, Below: cell.Priority(r.IntN(int(q.Priority) + 1))}
+		q.Preempt = &cell.Preemptible{Opportunistic: true, Below: cell.Priority(r.IntN(int(q.Priority) + 1))}
 	}
 	if r.IntN(4) == 0 {
 		for ci := range f.Chains {
@@ -156,7 +156,7 @@ func (k *kinds) restrict(q *cell.Request) {
 	case 0:
 		q.Avoided = cell.NodeSet{}.Add(int32(r.IntN(len(f.Nodes))))
 	case 1:
-		q.Keep = cell.LeafSet{}.Add(cell.LeafID(r.IntN(len(f.Leaves))))
+		q.Excluded = cell.LeafSet{}.Add(cell.LeafID(r.IntN(len(f.Leaves))))
 	case 2:
 		q.Blocked = make([]bool, len(f.Chains))
 		q.Blocked[r.IntN(len(f.Chains))] = true
@@ -185,7 +185,7 @@ func (k *kinds) tooMuch(q *cell.Request) bool {
 func (k *kinds) ask(q *cell.Request) error {
 	var may []cell.AllocID
 	for _, id := range k.live {
-		if a := k.c.Alloc(id); q.Lift != nil && (a.Opportunistic() || a.Space == q.Space && a.Priority < q.Lift.Below) {
+		if a := k.c.Alloc(id); q.Preempt != nil && (a.Opportunistic() || a.Space == q.Space && a.Priority < q.Preempt.Below) {
 			may = append(may, id)
 		}
 	}

@@ -207,13 +207,13 @@ func (m *machine) Check(t *rapid.T) {
 		t.Fatalf("the unused guarantees can no longer be had at once: %s", m.c.Dump())
 	}
 	for {
-		if all := m.c.Recovered(); all != nil {
+		if all := m.c.UnneededCharges(); all != nil {
 			for _, ch := range all {
-				m.c.Spare(ch.Space, ch.Root)
+				m.c.Undoom(ch.Space, ch.Root)
 			}
 			continue
 		}
-		space, root, id, ok := m.c.Ailing()
+		space, root, id, ok := m.c.DueCharge()
 		if !ok {
 			break
 		}
@@ -270,7 +270,7 @@ func (m *machine) place(t *rapid.T, q *cell.Request) (cell.Result, bool) {
 // there, whatever else may be stopped for it.
 func (m *machine) overlooks(t *rapid.T, q *cell.Request) {
 	more := *q
-	more.Lift = &cell.Lift{Opportunistic: true, Below: q.Priority, Also: func(id cell.AllocID) bool { return id%3 == 0 }}
+	more.Preempt = &cell.Preemptible{Opportunistic: true, Below: q.Priority, Also: func(id cell.AllocID) bool { return id%3 == 0 }}
 	for _, r := range []*cell.Request{q, &more} {
 		if node, counted, could := m.c.Overlooked(r); node != "" {
 			t.Fatalf("%+v could take %d leaves of %s, and %d are counted; %s", r.Members, could, node, counted, m.c.Dump())
@@ -328,7 +328,7 @@ func (m *machine) Place(t *rapid.T) {
 // Preempt promises cells to a gang for which others have to leave.
 func (m *machine) Preempt(t *rapid.T) {
 	q := m.request(t, 0)
-	q.Lift = &cell.Lift{Opportunistic: true, Below: cell.Priority(rapid.IntRange(0, int(q.Priority)).Draw(t, "limit"))}
+	q.Preempt = &cell.Preemptible{Opportunistic: true, Below: cell.Priority(rapid.IntRange(0, int(q.Priority)).Draw(t, "limit"))}
 	costs := rapid.SliceOfN(rapid.Int64Range(0, 3), 1, 6).Draw(t, "costs")
 	q.Cost = func(id cell.AllocID) cell.Cost { return cell.Cost{Lost: costs[int(id)%len(costs)]} }
 	candidates, leaving := m.candidates(&q)
@@ -343,7 +343,7 @@ func (m *machine) Preempt(t *rapid.T) {
 	}
 	m.victims(t, &q, res, candidates, leaving)
 	for _, v := range res.Victims {
-		m.c.SetMood(v, cell.Leaving)
+		m.c.SetIntent(v, cell.Leaving)
 	}
 	if len(res.Victims) == 0 {
 		m.live = append(m.live, m.c.Take(q.Space, q.Priority, res.Placement, false))
@@ -359,8 +359,8 @@ func (m *machine) candidates(q *cell.Request) (may, leaving []cell.AllocID) {
 		switch {
 		case m.c.Mood(id) == cell.Leaving:
 			leaving = append(leaving, id)
-		case m.c.Mood(id) == cell.Stuck:
-		case a.Opportunistic() || a.Space == q.Space && a.Priority < q.Lift.Below:
+		case m.c.Mood(id) == cell.Unknown:
+		case a.Opportunistic() || a.Space == q.Space && a.Priority < q.Preempt.Below:
 			may = append(may, id)
 		}
 	}
@@ -484,7 +484,7 @@ func (m *machine) Mood(t *rapid.T) {
 		return
 	}
 	id := rapid.SampledFrom(m.live).Draw(t, "alloc")
-	m.c.SetMood(id, rapid.SampledFrom([]cell.Mood{cell.Staying, cell.Stuck, cell.Leaving}).Draw(t, "mood"))
+	m.c.SetIntent(id, rapid.SampledFrom([]cell.Intent{cell.Staying, cell.Unknown, cell.Leaving}).Draw(t, "mood"))
 }
 
 // Leaf breaks or mends a leaf; done twice it leaves no trace.
@@ -503,8 +503,8 @@ func (m *machine) Leaf(t *rapid.T) {
 // Node takes a node away or brings it back.
 func (m *machine) Node(t *rapid.T) {
 	n := rapid.Int32Range(0, int32(len(m.c.Forest().Nodes))-1).Draw(t, "node")
-	b := rapid.SampledFrom([]cell.Blame{cell.Down, cell.Cordoned, cell.Suspect}).Draw(t, "blame")
-	m.c.SetBlame(n, b, m.c.Blame(n)&b == 0)
+	b := rapid.SampledFrom([]cell.NodeFaults{cell.Down, cell.Cordoned, cell.Suspect}).Draw(t, "blame")
+	m.c.SetNodeFaults(n, b, m.c.NodeFaults(n)&b == 0)
 }
 
 // Clone goes on with a copy.
@@ -528,7 +528,7 @@ func (m *machine) emptied(t *rapid.T) {
 		m.c.SetLeafBad(cell.LeafID(l), false)
 	}
 	for n := range m.c.Forest().Nodes {
-		m.c.SetBlame(int32(n), cell.Down|cell.Cordoned|cell.Suspect, false)
+		m.c.SetNodeFaults(int32(n), cell.Down|cell.Cordoned|cell.Suspect, false)
 	}
 	m.Check(t)
 	for si := int32(1); si < m.c.NumSpaces(); si++ {

@@ -140,7 +140,7 @@ func TestNestedHistories(t *testing.T) {
 			if err := c.Verify(); err != nil {
 				t.Fatalf("seed %d step %d: %v", seed, step, err)
 			}
-			if c.ill == 0 && step%5 == 0 {
+			if c.badCount == 0 && step%5 == 0 {
 				probes++
 				order := []int32{1, 2, 3, 4, 5, 6}
 				r.Shuffle(len(order), func(i, k int) { order[i], order[k] = order[k], order[i] })
@@ -176,7 +176,7 @@ func rebuilt(t *testing.T, c *Cluster) {
 	for l := range c.f.Leaves {
 		d.SetLeafBad(LeafID(l), c.LeafBad(LeafID(l)))
 	}
-	d.Rebind(c.Bound())
+	d.Rebind(c.UnownedBinds())
 	for id := len(c.allocs) - 1; id >= 0; id-- {
 		if a := &c.allocs[id]; a.live {
 			pl := a.Placement

@@ -16,11 +16,11 @@ func (s *search) pack(ci int16, bins []bin, p *part) bool {
 	if sum < int64(p.total) {
 		return false
 	}
-	if s.r.Lift != nil {
+	if s.r.Preempt != nil {
 		if l := s.reach(ci); l <= s.c.f.Chains[ci].Top {
-			return s.liftNear(bins, p, l)
+			return s.packPreemptingWithin(bins, p, l)
 		}
-		return s.packLifting(bins, p) || s.liftWhole(bins, p)
+		return s.packPreempting(bins, p) || s.preemptPerBin(bins, p)
 	}
 	assign, _, _, ok := s.choose(bins, p)
 	if ok {
@@ -30,9 +30,9 @@ func (s *search) pack(ci int16, bins []bin, p *part) bool {
 }
 
 func (s *search) assign(bins []bin, where []int, p *part) {
-	if b := &bins[where[0]]; s.narrow(s.c.f.Cells[b.cell].Chain) {
+	if b := &bins[where[0]]; s.insideNode(s.c.f.Cells[b.cell].Chain) {
 		s.take(0, s.pick(b, p.total)) // leaves that are close together
-		s.deal(p)
+		s.distribute(p)
 		return
 	}
 	for i, t := range p.tasks {
@@ -69,10 +69,10 @@ func (s *search) choose(bins []bin, p *part) (where []int, used int, level Level
 	for l := ch.NodeLevel + 1; l <= min(ch.Top, reach) && near == nil; l++ {
 		for gs := s.groups(bins, l, p); gs.len() > 0; gs.pop() {
 			a, n, ok := s.fill(bins, gs.first(bins), p)
-			if ok && (near == nil || n < nearUsed || n == nearUsed && s.liked(bins, a) > s.liked(bins, near)) {
+			if ok && (near == nil || n < nearUsed || n == nearUsed && s.countPreferred(bins, a) > s.countPreferred(bins, near)) {
 				near, nearUsed, nearLevel = a, n, l
 			}
-			if near != nil && nearUsed == least && (!s.fond || gs.len() == 1) {
+			if near != nil && nearUsed == least && (!s.prefers || gs.len() == 1) {
 				return near, nearUsed, nearLevel, true
 			}
 		}
@@ -107,12 +107,12 @@ func (s *search) one(bins []bin, n int32) (int, Level) {
 			continue
 		}
 		if s.opportunistic() {
-			if !s.fond {
+			if !s.prefers {
 				return i, l
 			}
 			l = bestLevel // the order of bins decides
 		}
-		if best < 0 || l < bestLevel || l == bestLevel && s.fond && s.likes(bins[i].cell) > s.likes(bins[best].cell) {
+		if best < 0 || l < bestLevel || l == bestLevel && s.prefers && s.preference(bins[i].cell) > s.preference(bins[best].cell) {
 			best, bestLevel = i, l
 		}
 	}
@@ -129,7 +129,7 @@ type groups struct {
 
 func (s *search) groups(bins []bin, l Level, p *part) *groups {
 	t := s.t
-	t.lay(len(s.c.f.Cells))
+	t.beginRound(len(s.c.f.Cells))
 	gs := groups{s: s, level: l, list: t.groups[:0]}
 	small := p.smallest()
 	for i := range bins {
@@ -150,12 +150,12 @@ func (s *search) groups(bins []bin, l Level, p *part) *groups {
 		return g.avail < p.total ||
 			g.fits < int32(len(p.tasks))
 	})
-	gs.lead()
+	gs.frontTightest()
 	return &gs
 }
 
-// lay begins a round of groups and makes memory for them.
-func (t *scratch) lay(cells int) {
+// beginRound begins a round of groups and makes memory for them.
+func (t *scratch) beginRound(cells int) {
 	if t.group == nil {
 		t.group, t.inGroup = make([]int32, cells), make([]uint32, cells)
 	}
@@ -167,8 +167,8 @@ func (t *scratch) lay(cells int) {
 
 func (g *groups) len() int { return len(g.list) }
 
-// lead moves the group with the least room to the front.
-func (g *groups) lead() {
+// frontTightest moves the group with the least room to the front.
+func (g *groups) frontTightest() {
 	best := 0
 	for i := range g.list {
 		a, b := &g.list[i], &g.list[best]
@@ -183,7 +183,7 @@ func (g *groups) lead() {
 
 func (g *groups) pop() {
 	g.list = g.list[1:]
-	g.lead()
+	g.frontTightest()
 }
 
 // first returns the bins of the first group.
@@ -219,7 +219,7 @@ func (s *search) fill(bins []bin, in []int, p *part) (assign []int, used int, ok
 		k := bestOpen(left[:open], t.leaves)
 		if k < 0 {
 			if open == len(order) || left[open] < t.leaves {
-				return s.exact(bins, order, p)
+				return s.packExact(bins, order, p)
 			}
 			k = open
 			open++
@@ -261,8 +261,8 @@ func (s *search) tighten(bins []bin, order []int, left []int32, open int) {
 		for j := open; j < len(order); j++ {
 			a, b := &bins[order[j]], &bins[order[best]]
 			liked := 0
-			if s.fond {
-				liked = s.likes(a.cell) - s.likes(b.cell)
+			if s.prefers {
+				liked = s.preference(a.cell) - s.preference(b.cell)
 			}
 			if a.avail >= need && (liked > 0 || liked == 0 && (a.avail < b.avail || a.avail == b.avail && order[j] < order[best])) {
 				best = j
@@ -275,9 +275,9 @@ func (s *search) tighten(bins []bin, order []int, left []int32, open int) {
 	}
 }
 
-// exact tries every distinct assignment, equal tasks and equally filled bins counting once, until
+// packExact tries every distinct assignment, equal tasks and equally filled bins counting once, until
 // packSteps are used up.
-func (s *search) exact(bins []bin, order []int, p *part) ([]int, int, bool) {
+func (s *search) packExact(bins []bin, order []int, p *part) ([]int, int, bool) {
 	sizes, room := make([]int32, len(p.tasks)), make([]int32, len(order))
 	for i, t := range p.tasks {
 		sizes[i] = t.leaves
@@ -289,7 +289,7 @@ func (s *search) exact(bins []bin, order []int, p *part) ([]int, int, bool) {
 	s.c.work.Step(took)
 	if !fits {
 		if took > packSteps {
-			s.hit |= boundPacks
+			s.reached |= boundPacks
 		}
 		return nil, 0, false
 	}

@@ -7,20 +7,20 @@ const noLevel = Level(127)
 // together. They count wherever the search chooses among such. If only some tasks of a gang fit
 // on preferred nodes, these are placed there.
 
-// likes is 1 for a cell on a preferred node, else 0.
-func (s *search) likes(id CellID) int {
+// preference is 1 for a cell on a preferred node, else 0.
+func (s *search) preference(id CellID) int {
 	if s.r.Preferred.Has(s.c.f.Cells[id].Node) {
 		return 1
 	}
 	return 0
 }
 
-// liked counts the tasks that are assigned to bins on preferred nodes.
-func (s *search) liked(bins []bin, assign []int) int {
+// countPreferred counts the tasks that are assigned to bins on preferred nodes.
+func (s *search) countPreferred(bins []bin, assign []int) int {
 	n := 0
-	if s.fond {
+	if s.prefers {
 		for _, b := range assign {
-			n += s.likes(bins[b].cell)
+			n += s.preference(bins[b].cell)
 		}
 	}
 	return n

@@ -9,12 +9,12 @@ func (s *search) reach(ci int16) Level {
 	return s.r.Reach[ci]
 }
 
-// narrow reports whether the gang must stay below one cell inside a node.
-func (s *search) narrow(ci int16) bool { return s.reach(ci) < s.c.f.Chains[ci].NodeLevel }
+// insideNode reports whether the gang must stay below one cell inside a node.
+func (s *search) insideNode(ci int16) bool { return s.reach(ci) < s.c.f.Chains[ci].NodeLevel }
 
-// near reports whether all that was placed is within reach, also where several parts share a
+// withinReach reports whether all that was placed is within reach, also where several parts share a
 // chain.
-func (s *search) near() bool {
+func (s *search) withinReach() bool {
 	if s.r.Reach == nil {
 		return true
 	}
@@ -41,11 +41,11 @@ func (s *search) under(ci int16, at CellID) bool {
 	return true
 }
 
-// liftNear packs a part below one cell of a level, with victims: below the cell that needs the
+// packPreemptingWithin packs a part below one cell of a level, with victims: below the cell that needs the
 // fewest, then those of the least cost.
-func (s *search) liftNear(bins []bin, p *part, l Level) bool {
+func (s *search) packPreemptingWithin(bins []bin, p *part, l Level) bool {
 	if l <= s.c.f.Chains[s.c.f.Cells[bins[0].cell].Chain].NodeLevel {
-		return s.packLifting(s.inside(bins, l), &part{skus: p.skus, pinned: p.pinned, tasks: []task{{leaves: p.total}}, total: p.total}) && s.deal(p)
+		return s.packPreempting(s.inside(bins, l), &part{skus: p.skus, pinned: p.pinned, tasks: []task{{leaves: p.total}}, total: p.total}) && s.distribute(p)
 	}
 	start, lifted := s.mark(), len(s.victims)
 	best, bestOf := option{}, []bin(nil)
@@ -54,7 +54,7 @@ func (s *search) liftNear(bins []bin, p *part, l Level) bool {
 		for _, i := range gs.first(bins) {
 			under = append(under, bins[i])
 		}
-		if s.packLifting(under, p) || s.liftWhole(under, p) {
+		if s.packPreempting(under, p) || s.preemptPerBin(under, p) {
 			o := option{n: len(s.victims) - lifted}
 			for _, v := range s.victims[lifted:] {
 				o.cost = o.cost.Plus(s.r.cost(v))
@@ -65,7 +65,7 @@ func (s *search) liftNear(bins []bin, p *part, l Level) bool {
 		}
 		s.rewind(start)
 	}
-	return bestOf != nil && (s.packLifting(bestOf, p) || s.liftWhole(bestOf, p))
+	return bestOf != nil && (s.packPreempting(bestOf, p) || s.preemptPerBin(bestOf, p))
 }
 
 // inside divides bins at the cells of a level in their nodes.
@@ -112,8 +112,8 @@ func (f *Forest) below(id CellID, l Level) []CellID {
 	return out
 }
 
-// deal divides what was placed last, as one task, among the tasks of a part.
-func (s *search) deal(p *part) bool {
+// distribute divides what was placed last, as one task, among the tasks of a part.
+func (s *search) distribute(p *part) bool {
 	leaves := s.placed[len(s.placed)-1].leaves
 	s.placed = s.placed[:len(s.placed)-1]
 	for _, t := range p.tasks {

@@ -90,8 +90,8 @@ func (c *Cluster) Rearrange(vc int32, kept []AllocID, p *Placement, started []St
 	for _, id := range kept {
 		c.Demote(id)
 	}
-	ok := s.from(0)
-	if ok = ok && (carrier{c}).asked(vc, p, started, s.foundFor(vc, p)); !ok {
+	ok := s.coverFrom(0)
+	if ok = ok && (carrier{c}).inAskedPins(vc, p, started, s.foundFor(vc, p)); !ok {
 		for _, id := range slices.Backward(kept) {
 			c.undemote(id)
 		}

@@ -10,19 +10,19 @@ type Request struct {
 	Allowed   NodeSet
 	Avoided   NodeSet
 	Preferred NodeSet
-	// Keep are leaves that the gang must not take.
-	Keep LeafSet
+	// Excluded are leaves that the gang must not take.
+	Excluded LeafSet
 	// Reach says, by chain, how far apart the gang's leaves in it may be: some cell of at most that
 	// level lies around them. Members that could use several chains then go to one. 0 is any
 	// distance, and nil any in every chain.
 	Reach []Level
 	// Blocked excludes chains, by index, except for pinned members; nil is none.
 	Blocked []bool
-	// Lift says which holders may be preempted; nil is none. Promised leaves are never taken.
-	Lift *Lift
-	// Spared names holders that Lift must not preempt, since they come before this gang. It may not
+	// Preempt says which holders may be preempted; nil is none. Promised leaves are never taken.
+	Preempt *Preemptible
+	// Protected names holders that Preemptible must not preempt, since they come before this gang. It may not
 	// have their leaves though they are leaving. nil is none.
-	Spared func(AllocID) bool
+	Protected func(AllocID) bool
 	// Cost is what preempting a holder costs: the cheapest are preempted first. nil is no cost.
 	Cost func(AllocID) Cost
 	// Gone says which holders count as ended.
@@ -31,8 +31,8 @@ type Request struct {
 	// and if nothing were in use. Such placements cannot be taken.
 	IgnoreHealth bool
 	IgnoreUse    bool
-	// wary asks for the quick bound first. It is set where most answers are no.
-	wary bool
+	// boundFirst asks for the quick bound first. It is set where most answers are no.
+	boundFirst bool
 }
 
 // Member is a number of identical tasks of a gang.
@@ -44,9 +44,9 @@ type Member struct {
 	Alike  bool       // all members with these SKUs and this pin go to one SKU
 }
 
-// Lift says which holders may be preempted. One of unknown state never is, unless Also names it.
+// Preemptible says which holders may be preempted. One of unknown state never is, unless Also names it.
 // One that is leaving anyway costs nothing, and is listed among the victims.
-type Lift struct {
+type Preemptible struct {
 	Opportunistic bool     // those without a guarantee, of any VC
 	Below         Priority // guaranteed ones of the same VC with a lower priority
 	// Also names further holders, whatever their mood.
@@ -58,9 +58,9 @@ type Lift struct {
 // work, and those that come later in the order.
 type Cost struct {
 	Class     int32 // the highest class among them; opportunistic work is 0
-	Of        int32 // holders of that class
+	Count     int32 // holders of that class
 	Preempted int32
 	Lost      int64 // GPU-microseconds since the last checkpoint
-	Early     int64 // how early the first of them comes in the run order
-	Earlier   int64 // the same, added up: it decides where the first ones come equally early
+	Earliest  int64 // how early the first of them comes in the run order
+	EarlySum  int64 // the same, added up: it decides where the first ones come equally early
 }

@@ -4,17 +4,17 @@ import (
 	"slices"
 )
 
-// carveMost is for how many values memory is taken at once. One value that is kept for long keeps
+// slabSize is for how many values memory is taken at once. One value that is kept for long keeps
 // that much.
-const carveMost = 32
+const slabSize = 32
 
-// carve returns memory for n values, with room for no more: an append copies it.
-func carve[T any](from *[]T, n int) []T {
+// takeSlab returns memory for n values, with room for no more: an append copies it.
+func takeSlab[T any](from *[]T, n int) []T {
 	if n == 0 {
 		return nil
 	}
 	if len(*from) < n {
-		*from = make([]T, max(n, carveMost))
+		*from = make([]T, max(n, slabSize))
 	}
 	out := (*from)[:0:n]
 	*from = (*from)[n:]
@@ -24,7 +24,7 @@ func carve[T any](from *[]T, n int) []T {
 // bindOf adds the preassigned cell of a leaf to a placement. It may add a cell twice.
 func (s *search) bindOf(pl *Placement, l LeafID) {
 	leaf := s.c.leaves[l].node
-	if cl := &s.c.f.Cells[leaf]; s.c.bins[cl.Chain][cl.Bin].whose != s.r.Space {
+	if cl := &s.c.f.Cells[leaf]; s.c.bins[cl.Chain][cl.Bin].vc != s.r.Space {
 		leaf = s.c.f.Leaves[l] // parts of the node are bound, or it is pinned
 	}
 	if n := len(pl.Binds); n > 0 && s.c.f.Contains(pl.Binds[n-1].Cell, leaf) {
@@ -46,7 +46,7 @@ func (c *Cluster) holdersOf(pl Placement) []AllocID {
 	var hs []AllocID
 	for i := range pl.Tasks {
 		for _, l := range pl.Tasks[i].Leaves {
-			if h := c.leaves[l].hold; h != None && t.listed[h] != t.list {
+			if h := c.leaves[l].holder; h != None && t.listed[h] != t.list {
 				t.listed[h] = t.list
 				hs = append(hs, h)
 			}

@@ -4,26 +4,26 @@ import "github.com/combsched/comb/internal/base/budget"
 
 // scratch is memory that searches use again. Marks hold the epoch of the search that set them.
 type scratch struct {
-	epoch   uint32
-	budget  int      // steps of exhaust that are left, for all searches of one request
-	steps   int      // steps of exhaust taken so far, of all searches
-	asked   int      // searches so far
-	taken   []uint32 // by leaf: when it was placed
-	lifted  []uint32 // by allocation: when it was made a victim
-	listed  []uint32 // by allocation: the last list it was put in
-	list    uint32   // number of the present list
-	avail   []int32  // by cell within a node: leaves that the gang may take
-	holders []holder
-	bins    []bin
-	search  search   // the one that is running
-	lifting []uint32 // by node-level cell: the search in which liftsMore marked it
-	marked  []CellID // those nodes, now
-	request Request
-	one     [1]part
-	tasks   []task
-	binds   []Bind
-	rooms   []nodeRoom
-	sources []source
+	epoch          uint32
+	budget         int      // steps of exhaust that are left, for all searches of one request
+	steps          int      // steps of exhaust taken so far, of all searches
+	asked          int      // searches so far
+	taken          []uint32 // by leaf: when it was placed
+	victim         []uint32 // by allocation: when it was made a victim
+	listed         []uint32 // by allocation: the last list it was put in
+	list           uint32   // number of the present list
+	avail          []int32  // by cell within a node: leaves that the gang may take
+	holders        []holder
+	bins           []bin
+	search         search   // the one that is running
+	uncountedOn    []uint32 // by node-level cell: the search in which preemptsUncounted marked it
+	uncountedNodes []CellID // those nodes, now
+	request        Request
+	one            [1]part
+	tasks          []task
+	binds          []Bind
+	rooms          []nodeRoom
+	sources        []source
 	// Memory for what placements are made of: for many at once, none of it used twice.
 	newLeaves  []LeafID
 	newDevices []int32
@@ -103,10 +103,10 @@ type lot struct {
 
 // answer says whether a chain can take so many tasks of each size.
 type answer struct {
-	chain int16
-	tasks []int32
-	ok    bool
-	hit   Bounds // for a no: the bounds that may be its cause
+	chain   int16
+	tasks   []int32
+	ok      bool
+	reached Bounds // for a no: the bounds that may be its cause
 }
 
 // size is tasks that are alike to a chain.
@@ -118,13 +118,13 @@ type size struct {
 // bin is a node, or the parts of a node that are a VC's preassigned cells below node level. A
 // task never spans bins.
 type bin struct {
-	cell  CellID   // the node-level cell
-	place int32    // its place in the index: among equal bins the lowest comes first
-	parts []CellID // the VC's cells in it; nil is the whole node
-	avail int32    // leaves that this gang could take
-	idle  int32    // of these, leaves that are free
-	soft  int32    // preemptible leaves
-	used  int32    // leaves of others that are not preemptible
+	cell        CellID   // the node-level cell
+	place       int32    // its place in the index: among equal bins the lowest comes first
+	parts       []CellID // the VC's cells in it; nil is the whole node
+	avail       int32    // leaves that this gang could take
+	idle        int32    // of these, leaves that are free
+	preemptible int32    // preemptible leaves
+	used        int32    // leaves of others that are not preemptible
 }
 
 // holder is an allocation that may be preempted, with its leaves in one bin.
@@ -136,26 +136,26 @@ type holder struct {
 
 // search is one Place. All that it changes in the cluster is in bound.
 type search struct {
-	c        *Cluster
-	r        *Request
-	t        *scratch
-	bound    []RootID  // roots it bound tentatively, in order
-	victims  []AllocID // victims so far
-	placed   []placedTask
-	plain    bool              // the counts of cells are what this gang could take
-	fond     bool              // some nodes are preferred
-	picky    bool              // not every node is allowed
-	looked   bool              // lifts, and the scratch's lifting, are known
-	lifts    bool              // holders may be preempted that do not count as preemptible
-	roomy    bool              // how candidates for binding are ranked (see candidate)
-	steps    int               // bindings tried by exhaust
-	tried    budget.SeenStates // sets of bindings that exhaust has tried
-	ways     int               // orders in which parts were tried
-	late     int               // times grow was tried after the steps had ended
-	hit      Bounds            // bounds that were reached
-	avail    []int32           // what scan counted
-	gang     []part            // its parts
-	division *division         // what is known about chains; nil until a part did not fit into one
+	c           *Cluster
+	r           *Request
+	t           *scratch
+	bound       []RootID  // roots it bound tentatively, in order
+	victims     []AllocID // victims so far
+	placed      []placedTask
+	countsExact bool              // the counts of cells are what this gang could take
+	prefers     bool              // some nodes are preferred
+	restricted  bool              // not every node is allowed
+	looked      bool              // lifts, and the scratch's lifting, are known
+	uncounted   bool              // holders may be preempted that do not count as preemptible
+	roomy       bool              // how candidates for binding are ranked (see candidate)
+	steps       int               // bindings tried by exhaust
+	tried       budget.SeenStates // sets of bindings that exhaust has tried
+	ways        int               // orders in which parts were tried
+	late        int               // times grow was tried after the steps had ended
+	reached     Bounds            // bounds that were reached
+	avail       []int32           // what scan counted
+	gang        []part            // its parts
+	division    *division         // what is known about chains; nil until a part did not fit into one
 }
 
 func (c *Cluster) scratch() *scratch {
@@ -168,12 +168,12 @@ func (c *Cluster) scratch() *scratch {
 	t := c.tmp
 	if t.epoch++; t.epoch == 0 {
 		clear(t.taken)
-		clear(t.lifted)
-		clear(t.lifting)
+		clear(t.victim)
+		clear(t.uncountedOn)
 		t.epoch = 1
 	}
-	if n := len(c.allocs); len(t.lifted) < n {
-		t.lifted = append(t.lifted, make([]uint32, n+n/2+16-len(t.lifted))...)
+	if n := len(c.allocs); len(t.victim) < n {
+		t.victim = append(t.victim, make([]uint32, n+n/2+16-len(t.victim))...)
 	}
 	return t
 }

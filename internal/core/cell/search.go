@@ -12,31 +12,31 @@ func (r *Request) byCounts() bool { return r.Gone == nil && !r.IgnoreHealth && !
 // allows reports whether the request may preempt an allocation.
 func (r *Request) allows(id AllocID, a *Alloc) bool {
 	switch {
-	case r.Lift.Also != nil && r.Lift.Also(id):
+	case r.Preempt.Also != nil && r.Preempt.Also(id):
 		return true
-	case a.mood == Stuck:
+	case a.intent == Unknown:
 		return false
-	case r.Spared != nil && r.Spared(id):
+	case r.Protected != nil && r.Protected(id):
 		return false
 	case a.Opportunistic():
-		return r.Lift.Opportunistic
+		return r.Preempt.Opportunistic
 	}
-	return a.Space == r.Space && a.Priority < r.Lift.Below
+	return a.Space == r.Space && a.Priority < r.Preempt.Below
 }
 
 // Compare orders costs, the least first.
 func (a Cost) Compare(b Cost) int {
-	return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Of, b.Of), cmp.Compare(a.Preempted, b.Preempted),
-		cmp.Compare(a.Lost, b.Lost), cmp.Compare(a.Early, b.Early), cmp.Compare(a.Earlier, b.Earlier))
+	return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Count, b.Count), cmp.Compare(a.Preempted, b.Preempted),
+		cmp.Compare(a.Lost, b.Lost), cmp.Compare(a.Earliest, b.Earliest), cmp.Compare(a.EarlySum, b.EarlySum))
 }
 
 // Plus is the cost of preempting both.
 func (a Cost) Plus(b Cost) Cost {
-	sum := Cost{max(a.Class, b.Class), a.Of, a.Preempted + b.Preempted, a.Lost + b.Lost, max(a.Early, b.Early), a.Earlier + b.Earlier}
+	sum := Cost{max(a.Class, b.Class), a.Count, a.Preempted + b.Preempted, a.Lost + b.Lost, max(a.Earliest, b.Earliest), a.EarlySum + b.EarlySum}
 	if b.Class == a.Class {
-		sum.Of += b.Of
+		sum.Count += b.Count
 	} else if b.Class > a.Class {
-		sum.Of = b.Of
+		sum.Count = b.Count
 	}
 	if sum.Lost < a.Lost {
 		sum.Lost = 1<<63 - 1
@@ -55,8 +55,8 @@ type Result struct {
 	Bounds       Bounds // those that Bounded and Cut are about
 }
 
-// Place finds leaves for a whole gang, or nothing. Without Lift it uses free leaves only: on the
-// fewest nodes, then under the lowest common ancestor, then where they fit tightest. With Lift it
+// Place finds leaves for a whole gang, or nothing. Without Preemptible it uses free leaves only: on the
+// fewest nodes, then under the lowest common ancestor, then where they fit tightest. With Preemptible it
 // looks for the fewest victims first; no victim is superfluous, unless the steps end before that
 // is known. The cluster is unchanged afterwards.
 //
@@ -84,7 +84,7 @@ func (c *Cluster) Place(r *Request) (Result, bool) {
 		q.Preferred = nil
 		return c.Place(&q)
 	}
-	return c.save(r, res), ok
+	return c.minimizeVictims(r, res), ok
 }
 
 // Try reports whether Place finds leaves, and what it has found before it looks for the fewest
@@ -98,21 +98,21 @@ func (c *Cluster) Try(r *Request) (Result, bool) {
 	return c.Place(r) // which also looks at the preferred nodes alone
 }
 
-// Settle returns what Place finds. tried is what Try found for the same request in the same
+// MinimizeVictims returns what Place finds. tried is what Try found for the same request in the same
 // state.
-func (c *Cluster) Settle(r *Request, tried Result) Result {
+func (c *Cluster) MinimizeVictims(r *Request, tried Result) Result {
 	defer c.EndBudget(c.Budget())
 	if len(r.Preferred) > 0 {
 		if res, ok := c.Place(r); ok { // there may be no more steps for that
 			return res
 		}
 	}
-	return c.save(r, tried)
+	return c.minimizeVictims(r, tried)
 }
 
-// save looks for the fewest victims, within the part of the budget that is kept for that.
-func (c *Cluster) save(r *Request, res Result) Result {
-	if r.Lift == nil || r.IgnoreUse || len(res.Victims) == 0 {
+// minimizeVictims looks for the fewest victims, within the part of the budget that is kept for that.
+func (c *Cluster) minimizeVictims(r *Request, res Result) Result {
+	if r.Preempt == nil || r.IgnoreUse || len(res.Victims) == 0 {
 		return res
 	}
 	defer c.EndBudget(c.work.WithinReserve(1))
@@ -126,7 +126,7 @@ func (c *Cluster) place(r *Request) (Result, bool) {
 	}
 	res, ok := c.search(r)
 	if !ok && r.IgnoreHealth && len(c.charges) > 0 { // costs something for each charge
-		defer charging{c}.uncharged()()
+		defer charging{c}.suspendUnused()()
 		return c.search(r)
 	}
 	return res, ok
@@ -180,12 +180,12 @@ func (s *search) opportunistic() bool { return s.r.Priority < MinGuaranteed }
 // an earlier one. What it misses, divide finds.
 func (s *search) parts(ps []part) bool {
 	if len(ps) == 0 {
-		return s.near()
+		return s.withinReach()
 	}
 	if s.ways++; s.ways > waySteps {
 		return false
 	}
-	if s.together(ps) {
+	if s.packJoined(ps) {
 		return true
 	}
 	p := &ps[0]
@@ -206,9 +206,9 @@ func (s *search) parts(ps []part) bool {
 // is tried.
 const waySteps = 256
 
-// together packs a part with another one of the same pin and common SKUs as one part: placed
+// packJoined packs a part with another one of the same pin and common SKUs as one part: placed
 // alone, the first could take the only leaves that suit the other.
-func (s *search) together(ps []part) bool {
+func (s *search) packJoined(ps []part) bool {
 	p := &ps[0]
 	for i := 1; i < len(ps); i++ {
 		if len(p.skus) > 0 && !overlap(p.skus, ps[i].skus) || ps[i].pinned != p.pinned {
@@ -251,15 +251,15 @@ func (s *search) rewind(m mark) {
 	}
 	s.placed = s.placed[:m.placed]
 	for _, v := range s.victims[m.victims:] {
-		s.t.lifted[v] = 0
+		s.t.victim[v] = 0
 	}
 	s.victims = s.victims[:m.victims]
 	s.undoBinds(m.bound)
 }
 
-func (s *search) lift(v AllocID) {
-	if s.t.lifted[v] != s.t.epoch {
-		s.t.lifted[v] = s.t.epoch
+func (s *search) addVictim(v AllocID) {
+	if s.t.victim[v] != s.t.epoch {
+		s.t.victim[v] = s.t.epoch
 		s.victims = append(s.victims, v)
 	}
 }
@@ -274,7 +274,7 @@ func (s *search) undoBinds(n int) {
 
 // counted reports whether the counts of a chain's cells are what this gang could take: it has no
 // tasks there yet.
-func (s *search) counted(ci int16) bool { return s.plain && !s.begun(ci) }
+func (s *search) counted(ci int16) bool { return s.countsExact && !s.begun(ci) }
 
 // begun reports whether tasks of the gang were placed in a chain already.
 func (s *search) begun(ci int16) bool {
@@ -292,12 +292,12 @@ func (s *search) inChain(ci int16, p *part) bool {
 		return s.pack(ci, s.pinnedBins(ci, p.pinned), p)
 	}
 	if s.opportunistic() {
-		if !s.fond && s.counted(ci) && s.single(s.c.everywhere(ci), ci, p, 0) {
+		if !s.prefers && s.counted(ci) && s.single(s.c.everywhere(ci), ci, p, 0) {
 			return true
 		}
 		return s.pack(ci, s.bins(s.c.everywhere(ci), ci, p.smallest()), p)
 	}
-	if s.r.wary && s.growable(ci) && !s.couldFit(ci, p) {
+	if s.r.boundFirst && s.growable(ci) && !s.couldFit(ci, p) {
 		return false
 	}
 	for _, s.roomy = range []bool{false, true} {
@@ -310,7 +310,7 @@ func (s *search) inChain(ci int16, p *part) bool {
 		if s.spent() || !s.couldFit(ci, p) || !s.enough(ci, p) {
 			return false
 		}
-		if s.r.Lift == nil {
+		if s.r.Preempt == nil {
 			break // a second ranking changes nothing for free leaves
 		}
 	}
@@ -331,7 +331,7 @@ func (s *search) packBound(ci int16, p *part, ideal bool) bool {
 	if ideal {
 		want = ch.Fit(p.total)
 	}
-	if s.r.Lift == nil && !s.fond && s.counted(ci) && !s.narrow(ci) {
+	if s.r.Preempt == nil && !s.prefers && s.counted(ci) && !s.insideNode(ci) {
 		if s.single(x, ci, p, want) {
 			return true
 		}
@@ -362,11 +362,11 @@ func (c *Cluster) search(r *Request) (Result, bool) {
 	s := &t.search
 	t.request = *r
 	*s = search{c: c, r: &t.request, t: t, bound: s.bound[:0], victims: s.victims[:0], placed: s.placed[:0]}
-	s.plain = r.Keep == nil && (r.Lift == nil || r.Spared == nil) && r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse &&
-		(r.Lift == nil || r.Lift.Also == nil && r.Lift.Below <= MinGuaranteed && r.Lift.Opportunistic)
-	c.blind = r.IgnoreHealth
-	s.picky = r.Allowed != nil || len(r.Avoided) > 0
-	s.fond = len(r.Preferred) > 0
+	s.countsExact = r.Excluded == nil && (r.Preempt == nil || r.Protected == nil) && r.Gone == nil && !r.IgnoreHealth && !r.IgnoreUse &&
+		(r.Preempt == nil || r.Preempt.Also == nil && r.Preempt.Below <= MinGuaranteed && r.Preempt.Opportunistic)
+	c.ignoreHealth = r.IgnoreHealth
+	s.restricted = r.Allowed != nil || len(r.Avoided) > 0
+	s.prefers = len(r.Preferred) > 0
 	ps := t.partition(r.Members, t.one[:0])
 	s.gang = ps
 	ok := s.parts(ps) || s.divide()
@@ -374,16 +374,16 @@ func (c *Cluster) search(r *Request) (Result, bool) {
 	if ok {
 		res = s.result()
 	}
-	res.Bounded, res.Cut = !ok && s.hit&^boundVictimBins != 0, s.hit&boundVictimBins != 0
+	res.Bounded, res.Cut = !ok && s.reached&^boundVictimBins != 0, s.reached&boundVictimBins != 0
 	if res.Bounded {
 		c.work.EndedEarly()
 	}
 	if res.Bounded || res.Cut {
-		res.Bounds = s.hit
+		res.Bounds = s.reached
 	}
 	s.undoBinds(0)
 	t.request, s.gang, s.division = Request{}, nil, nil // these may refer to much memory
-	c.blind = false
+	c.ignoreHealth = false
 	return res, ok
 }
 
@@ -396,9 +396,9 @@ func (s *search) result() Result {
 	for i := range s.placed {
 		n += len(s.placed[i].leaves)
 	}
-	devices := carve(&s.t.newDevices, n)
+	devices := takeSlab(&s.t.newDevices, n)
 	res.Placement.Binds = s.t.binds[:0]
-	res.Placement.Tasks = carve(&s.t.newTasks, len(s.placed))
+	res.Placement.Tasks = takeSlab(&s.t.newTasks, len(s.placed))
 	for _, p := range s.placed {
 		top := &f.Cells[s.c.leaves[p.leaves[0]].node]
 		ch := &f.Chains[top.Chain]
@@ -421,8 +421,8 @@ func (s *search) result() Result {
 	slices.SortFunc(res.Placement.Binds, func(a, b Bind) int { return cmp.Compare(a.Root, b.Root) })
 	res.Placement.Binds = slices.Compact(res.Placement.Binds)
 	s.t.binds = res.Placement.Binds
-	res.Placement.Binds = s.c.withOuter(s.r.Space, append(carve(&s.t.newBinds, len(s.t.binds)), s.t.binds...))
-	if !s.r.IgnoreUse && (s.r.Lift != nil || s.r.Gone != nil) {
+	res.Placement.Binds = s.c.withOuter(s.r.Space, append(takeSlab(&s.t.newBinds, len(s.t.binds)), s.t.binds...))
+	if !s.r.IgnoreUse && (s.r.Preempt != nil || s.r.Gone != nil) {
 		res.Victims = s.c.holdersOf(res.Placement)
 	}
 	return res

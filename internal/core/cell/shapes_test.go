@@ -52,7 +52,7 @@ func (m *shaped) restrict(t *rapid.T, q *cell.Request) {
 		q.Preferred, q.Allowed = some("preferred"), some("allowed")
 	case 3:
 		for range rapid.IntRange(1, 3).Draw(t, "kept") {
-			q.Keep = q.Keep.Add(cell.LeafID(rapid.IntRange(0, len(m.c.Forest().Leaves)-1).Draw(t, "leaf")))
+			q.Excluded = q.Excluded.Add(cell.LeafID(rapid.IntRange(0, len(m.c.Forest().Leaves)-1).Draw(t, "leaf")))
 		}
 	}
 }
@@ -76,7 +76,7 @@ func (m *shaped) Imagine(t *rapid.T) {
 		asked = twin.Gone(q.Gone)
 	}
 	if rapid.Bool().Draw(t, "lift") && !q.IgnoreUse && q.Priority >= 0 {
-		q.Lift = &cell.Lift{Opportunistic: true, Below: q.Priority}
+		q.Preempt = &cell.Preemptible{Opportunistic: true, Below: q.Priority}
 		candidates, leaving := m.candidates(&q)
 		asked = func(id cell.AllocID) bool {
 			return slices.Contains(candidates, id) || slices.Contains(leaving, id) || slices.Contains(gone, id)

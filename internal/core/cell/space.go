@@ -112,7 +112,7 @@ func (c *Cluster) setFree(space int32, id CellID, on bool) {
 
 // countBad adds (sign 1) or removes (-1) the bad cells at and below a free cell in badFree.
 func (c *Cluster) countBad(space int32, id CellID, sign int32) {
-	if c.sick[id] == 0 {
+	if c.bad[id] == 0 {
 		return
 	}
 	c.spaces[space].badFree[c.slotOf(id)] += sign
@@ -249,9 +249,9 @@ func (s *Space) has(slot int) int {
 	return n
 }
 
-// sound is safe for healthy cells only. It returns the highest level at which fewer are healthy
+// shortLevel is safe for healthy cells only. It returns the highest level at which fewer are healthy
 // than are owed; 0 is none.
-func (c *Cluster) sound(space int32, chain int16) Level {
+func (c *Cluster) shortLevel(space int32, chain int16) Level {
 	s, ch := &c.spaces[space], &c.f.Chains[chain]
 	var all, need int64
 	for l := ch.Top; l >= 1; l-- {
@@ -285,7 +285,7 @@ func (c *Cluster) bind(space int32, root RootID, id CellID) bool {
 	r := &c.spaces[space].Roots[root]
 	up := c.container(space, r)
 	// Without bad leaves, safe implies sound.
-	sound := !c.blind && c.ill > 0 && c.sound(up, r.Chain) == 0
+	sound := !c.ignoreHealth && c.badCount > 0 && c.shortLevel(up, r.Chain) == 0
 	free := c.open(up, id, false)
 	if free == None {
 		return false
@@ -295,7 +295,7 @@ func (c *Cluster) bind(space int32, root RootID, id CellID) bool {
 	if r.Pinned == "" {
 		*owed--
 	}
-	if !c.safe(up, r.Chain) || sound && c.sound(up, r.Chain) != 0 {
+	if !c.safe(up, r.Chain) || sound && c.shortLevel(up, r.Chain) != 0 {
 		if r.Pinned == "" {
 			*owed++
 		}
@@ -329,7 +329,7 @@ func (c *Cluster) tie(space int32, root RootID, id CellID) {
 	r := &s.Roots[root]
 	r.Cell = id
 	if r.Pinned == "" {
-		s.unbound[c.f.slot(r.Chain, r.Level)] = without(s.unbound[c.f.slot(r.Chain, r.Level)], root)
+		s.unbound[c.f.slot(r.Chain, r.Level)] = removeRoot(s.unbound[c.f.slot(r.Chain, r.Level)], root)
 	}
 	if s.free != nil {
 		i, _ := slices.BinarySearchFunc(s.at, id, func(r rootAt, id CellID) int { return cmp.Compare(r.cell, id) })
@@ -343,8 +343,8 @@ func (c *Cluster) tie(space int32, root RootID, id CellID) {
 	}
 }
 
-// with adds a root to a list of unbound ones, in descending order: the last is bound first.
-func with(list []RootID, root RootID) []RootID {
+// insertRoot adds a root to a list of unbound ones, in descending order: the last is bound first.
+func insertRoot(list []RootID, root RootID) []RootID {
 	if n := len(list); n == 0 || list[n-1] > root {
 		return append(list, root)
 	}
@@ -352,8 +352,8 @@ func with(list []RootID, root RootID) []RootID {
 	return slices.Insert(list, i, root)
 }
 
-// without takes a root out of such a list.
-func without(list []RootID, root RootID) []RootID {
+// removeRoot takes a root out of such a list.
+func removeRoot(list []RootID, root RootID) []RootID {
 	if n := len(list); list[n-1] == root {
 		return list[:n-1]
 	}
@@ -423,11 +423,11 @@ func (c *Cluster) unbind(space int32, root RootID) {
 		c.owner[id] = rootRef{None, None}
 	}
 	if r.Doomed {
-		c.charge(space, root, false)
+		c.setDoomed(space, root, false)
 	}
 	r.Cell = None
 	slot := c.f.slot(r.Chain, r.Level)
-	s.unbound[slot] = with(s.unbound[slot], root)
+	s.unbound[slot] = insertRoot(s.unbound[slot], root)
 	c.spaces[up].owed[slot]++
 	c.restore(up, id)
 }
@@ -509,28 +509,28 @@ func (c *Cluster) withOuter(space int32, binds []Bind) []Bind {
 	return append(outer, binds...)
 }
 
-// Bound is a binding that no allocation accounts for: of a container's root, or
+// UnownedBind is a binding that no allocation accounts for: of a container's root, or
 // of a doomed one.
-type Bound struct {
+type UnownedBind struct {
 	Space  int32  `json:"space"`
 	Root   RootID `json:"root"`
 	Cell   CellID `json:"cell"`
 	Doomed bool   `json:"doomed,omitempty"`
 }
 
-// Bound returns the bindings that no allocation accounts for, containers before
+// UnownedBinds returns the bindings that no allocation accounts for, containers before
 // what is part of them.
-func (c *Cluster) Bound() []Bound {
-	var out []Bound
+func (c *Cluster) UnownedBinds() []UnownedBind {
+	var out []UnownedBind
 	for si := 1; si < len(c.spaces); si++ {
 		for ri := range c.spaces[si].Roots {
 			r := &c.spaces[si].Roots[ri]
 			if r.Cell != None && r.Pinned == "" && (r.Doomed || c.spaces[si].free != nil) {
-				out = append(out, Bound{int32(si), RootID(ri), r.Cell, r.Doomed})
+				out = append(out, UnownedBind{int32(si), RootID(ri), r.Cell, r.Doomed})
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Bound) int { return cmp.Compare(c.depth(a.Space), c.depth(b.Space)) })
+	slices.SortStableFunc(out, func(a, b UnownedBind) int { return cmp.Compare(c.depth(a.Space), c.depth(b.Space)) })
 	return out
 }
 
@@ -542,22 +542,22 @@ func (c *Cluster) depth(space int32) (n int) {
 	return n
 }
 
-// Rebind makes bindings that Bound returned, in a cluster in which nothing is in
+// Rebind makes bindings that UnownedBind returned, in a cluster in which nothing is in
 // use yet.
-func (c *Cluster) Rebind(bs []Bound) {
+func (c *Cluster) Rebind(bs []UnownedBind) {
 	for _, b := range bs {
 		if !c.rebind(b.Space, b.Root, b.Cell) {
 			panic(fmt.Sprintf("cell: root %d of space %d cannot be bound to cell %d", b.Root, b.Space, b.Cell))
 		}
 		if b.Doomed {
-			c.charge(b.Space, b.Root, true)
+			c.setDoomed(b.Space, b.Root, true)
 		}
 	}
 }
 
-// charge sets (on) or clears that a root is doomed: bound to a bad cell in place of a healthy
+// setDoomed sets (on) or clears that a root is doomed: bound to a bad cell in place of a healthy
 // one.
-func (c *Cluster) charge(space int32, root RootID, on bool) {
+func (c *Cluster) setDoomed(space int32, root RootID, on bool) {
 	c.spaces[space].Roots[root].Doomed = on
 	ref := rootRef{space, root}
 	i, found := slices.BinarySearchFunc(c.charges, ref, func(a, b rootRef) int {

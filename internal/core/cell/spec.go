@@ -147,9 +147,9 @@ func (l TaskLimits) Above(most TaskLimits) string {
 	return ""
 }
 
-// Powerful reports whether a group of a machine is known to have rights over all of it: no task
+// PrivilegedGroup reports whether a group of a machine is known to have rights over all of it: no task
 // gets such a group.
-func Powerful(group string) bool {
+func PrivilegedGroup(group string) bool {
 	switch group {
 	case "root", "wheel", "sudo", "adm", "shadow", "disk", "kmem", "docker", "lxd", "libvirt", "systemd-journal":
 		return true

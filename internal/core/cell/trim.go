@@ -13,7 +13,7 @@ func (c victims) trim(r *Request, res Result, spare slack) Result {
 		return res
 	}
 	q := *r
-	q.Lift, q.Cost, q.wary = nil, nil, true
+	q.Preempt, q.Cost, q.boundFirst = nil, nil, true
 	c.scratch().budget = setSteps
 	for _, v := range victims {
 		c.vacate(v, true)
@@ -21,7 +21,7 @@ func (c victims) trim(r *Request, res Result, spare slack) Result {
 	rooms, kept := c.rooms(r, false), map[AllocID]bool{}
 	for missed := 0; len(may) > 0; may = may[1:] {
 		v := may[0]
-		if !c.superfluous(r, v, spare) || !c.spared(r, rooms, v) {
+		if !c.superfluous(r, v, spare) || !c.enoughIfStays(r, rooms, v) {
 			continue
 		}
 		if c.work.Over() {
@@ -54,9 +54,9 @@ func (c victims) trim(r *Request, res Result, spare slack) Result {
 	return res
 }
 
-// maySpare reports whether by numbers, of leaves and node by node, one of the victims may stay if
+// anyMayStay reports whether by numbers, of leaves and node by node, one of the victims may stay if
 // all that is preemptible leaves.
-func (c victims) maySpare(r *Request, victims []AllocID, spare slack) bool {
+func (c victims) anyMayStay(r *Request, victims []AllocID, spare slack) bool {
 	may := slices.DeleteFunc(slices.Clone(victims), func(v AllocID) bool { return !c.superfluous(r, v, spare) })
 	if len(may) == 0 {
 		return false
@@ -65,7 +65,7 @@ func (c victims) maySpare(r *Request, victims []AllocID, spare slack) bool {
 		c.vacate(v, true)
 	}
 	rooms := c.rooms(r, true)
-	ok := slices.ContainsFunc(may, func(v AllocID) bool { return c.spared(r, rooms, v) })
+	ok := slices.ContainsFunc(may, func(v AllocID) bool { return c.enoughIfStays(r, rooms, v) })
 	for _, v := range victims {
 		c.vacate(v, false)
 	}
@@ -88,16 +88,16 @@ func (c victims) cheaper(r *Request, res Result) Result {
 	var others []priced
 	t, most := c.scratch(), r.cost(victims[len(victims)-1])
 	for _, v := range victims {
-		t.lifted[v] = t.epoch // a victim, or seen
+		t.victim[v] = t.epoch // a victim, or seen
 	}
 	// The step is odd, so that it does not always meet the same device of a node.
 	for l := 0; l < len(c.leaves); l += (len(c.leaves)+maxPriced-1)/maxPriced | 1 {
-		id := c.leaves[l].hold
-		if id == None || t.lifted[id] == t.epoch {
+		id := c.leaves[l].holder
+		if id == None || t.victim[id] == t.epoch {
 			continue
 		}
-		t.lifted[id] = t.epoch
-		if a := &c.allocs[id]; a.mood != Leaving && r.allows(id, a) && c.near(r, a) {
+		t.victim[id] = t.epoch
+		if a := &c.allocs[id]; a.intent != Leaving && r.allows(id, a) && c.holdsUsable(r, a) {
 			if cost := r.cost(id); cost.Compare(most) < 0 {
 				others = append(others, priced{id, cost})
 			}
@@ -124,31 +124,31 @@ func (c victims) cheaper(r *Request, res Result) Result {
 	return res
 }
 
-// room counts for how many tasks of a size and some SKUs there are idle leaves (have), node by
+// taskRoom counts for how many tasks of a size and some SKUs there are idle leaves (have), node by
 // node, and how many tasks of that size and above the gang has (need). With less it cannot fit.
-type room struct {
-	skus []TypeName // none is any
-	size int32
-	need int32
-	have int64
-	soft bool // preemptible leaves count as idle
+type taskRoom struct {
+	skus            []TypeName // none is any
+	size            int32
+	need            int32
+	have            int64
+	withPreemptible bool // preemptible leaves count as idle
 }
 
 // at returns how many leaves of a node count.
-func (k *room) at(c *Cluster, node CellID) int32 {
-	if k.soft {
-		return c.idle[node] + c.soft[node]
+func (k *taskRoom) at(c *Cluster, node CellID) int32 {
+	if k.withPreemptible {
+		return c.idle[node] + c.preemptible[node]
 	}
 	return c.idle[node]
 }
 
 // rooms counts the idle leaves on the nodes that a gang could use, as they are now; with soft
 // also the preemptible ones.
-func (c victims) rooms(r *Request, soft bool) []room {
-	var out []room
+func (c victims) rooms(r *Request, soft bool) []taskRoom {
+	var out []taskRoom
 	for _, m := range r.Members {
-		if m.Pinned == "" && !slices.ContainsFunc(out, func(k room) bool { return k.size == m.Leaves && slices.Equal(k.skus, m.SKUs) }) {
-			out = append(out, room{skus: m.SKUs, size: m.Leaves, soft: soft})
+		if m.Pinned == "" && !slices.ContainsFunc(out, func(k taskRoom) bool { return k.size == m.Leaves && slices.Equal(k.skus, m.SKUs) }) {
+			out = append(out, taskRoom{skus: m.SKUs, size: m.Leaves, withPreemptible: soft})
 		}
 	}
 	for i := range out {
@@ -168,12 +168,12 @@ func (c victims) rooms(r *Request, soft bool) []room {
 }
 
 // covers reports whether tasks of some SKUs can go only where the room is.
-func (k *room) covers(skus []TypeName) bool {
+func (k *taskRoom) covers(skus []TypeName) bool {
 	return len(k.skus) == 0 || len(skus) > 0 && !slices.ContainsFunc(skus, func(n TypeName) bool { return !slices.Contains(k.skus, n) })
 }
 
 // roomIn counts the tasks of its size that a chain has room for.
-func (c victims) roomIn(r *Request, ci int16, k *room) int64 {
+func (c victims) roomIn(r *Request, ci int16, k *taskRoom) int64 {
 	var n int64
 	c.work.Step(len(c.f.Chains[ci].NodeCells) / 8)
 	for b, id := range c.f.Chains[ci].NodeCells {
@@ -187,13 +187,13 @@ func (c victims) roomIn(r *Request, ci int16, k *room) int64 {
 
 // others reports whether a node lies in a bound cell of another VC.
 func (c victims) others(r *Request, ci int16, bin int32) bool {
-	w := c.bins[ci][bin].whose
+	w := c.bins[ci][bin].vc
 	return w != None && w != r.Space
 }
 
-// spared reports whether, by numbers alone, there is room for a gang's tasks if a victim stays.
+// enoughIfStays reports whether, by numbers alone, there is room for a gang's tasks if a victim stays.
 // The victim's leaves count as idle now.
-func (c victims) spared(r *Request, rooms []room, v AllocID) bool {
+func (c victims) enoughIfStays(r *Request, rooms []taskRoom, v AllocID) bool {
 	own := map[CellID]int32{} // idle leaves by node
 	for _, t := range c.allocs[v].Placement.Tasks {
 		for _, l := range t.Leaves {

@@ -28,7 +28,7 @@ func (c *Cluster) Regain(vc int32, p *Placement, started []Started) ([]Bind, boo
 		return nil, true
 	}
 	binds, ok := c.around(vc, p)
-	if !ok || !(carrier{c}).asked(vc, p, started, binds) {
+	if !ok || !(carrier{c}).inAskedPins(vc, p, started, binds) {
 		return nil, false
 	}
 	return binds, true
@@ -40,7 +40,7 @@ func (c *Cluster) Regain(vc int32, p *Placement, started []Started) ([]Bind, boo
 func (c *Cluster) around(vc int32, pl *Placement) ([]Bind, bool) {
 	s := surround{c: c, used: make([]bool, len(c.f.Chains))}
 	s.add(vc, pl)
-	if len(s.leaves) == 0 || !s.from(0) {
+	if len(s.leaves) == 0 || !s.coverFrom(0) {
 		return nil, false
 	}
 	return s.found[0], true
@@ -48,18 +48,18 @@ func (c *Cluster) around(vc int32, pl *Placement) ([]Bind, bool) {
 
 // surround is a search for preassigned cells around leaves, each in a cell of its own VC.
 type surround struct {
-	c      *Cluster
-	spaces []int32 // the VCs
-	line   []int32 // by leaf: its VC
-	leaves []LeafID
-	of     []int32  // by leaf, the VC
-	sound  []bool   // by container of the line and chain: sound before the search
-	used   []bool   // by chain: something was bound in it
-	binds  []Bind   // of the VCs, so far, each with its space
-	found  [][]Bind // by VC
-	steps  int
-	failed bool              // a binding was tried that led nowhere
-	tried  budget.SeenStates // states that were reached since
+	c          *Cluster
+	spaces     []int32 // the VCs
+	containers []int32 // by leaf: its VC
+	leaves     []LeafID
+	of         []int32  // by leaf, the VC
+	sound      []bool   // by container of the line and chain: sound before the search
+	used       []bool   // by chain: something was bound in it
+	binds      []Bind   // of the VCs, so far, each with its space
+	found      [][]Bind // by VC
+	steps      int
+	failed     bool              // a binding was tried that led nowhere
+	tried      budget.SeenStates // states that were reached since
 }
 
 // add says that cells of a VC must stand around a placement.
@@ -67,12 +67,12 @@ func (s *surround) add(vc int32, pl *Placement) {
 	if !slices.Contains(s.spaces, vc) {
 		s.spaces = append(s.spaces, vc)
 		for _, up := range (carrier{s.c}).scopes(vc) {
-			if slices.Contains(s.line, up) {
+			if slices.Contains(s.containers, up) {
 				continue
 			}
-			s.line = append(s.line, up)
+			s.containers = append(s.containers, up)
 			for ci := range s.c.f.Chains {
-				s.sound = append(s.sound, s.c.sound(up, int16(ci)) == 0)
+				s.sound = append(s.sound, s.c.shortLevel(up, int16(ci)) == 0)
 			}
 		}
 	}
@@ -83,8 +83,8 @@ func (s *surround) add(vc int32, pl *Placement) {
 	}
 }
 
-// from covers the leaves from the i-th on. What it bound is unbound again.
-func (s *surround) from(i int) bool {
+// coverFrom covers the leaves from the i-th on. What it bound is unbound again.
+func (s *surround) coverFrom(i int) bool {
 	if i == len(s.leaves) {
 		return s.judge()
 	}
@@ -93,7 +93,7 @@ func (s *surround) from(i int) bool {
 	case ref.space != None && ref.space != vc:
 		return false
 	case ref.space == vc && s.uses(ref.root, vc):
-		return s.from(i + 1)
+		return s.coverFrom(i + 1)
 	case ref.space == vc:
 		return s.with(i, Bind{Space: vc, Root: ref.root, Cell: c.spaces[vc].Roots[ref.root].Cell})
 	}
@@ -134,7 +134,7 @@ func (s *surround) bound(i int, binds []Bind) bool {
 		n++
 	}
 	ok := n == len(binds)
-	for _, up := range s.line {
+	for _, up := range s.containers {
 		ok = ok && c.safe(up, ci)
 	}
 	if ok {
@@ -152,7 +152,7 @@ func (s *surround) bound(i int, binds []Bind) bool {
 
 func (s *surround) with(i int, b Bind) bool {
 	s.binds = append(s.binds, b)
-	ok := s.from(i + 1)
+	ok := s.coverFrom(i + 1)
 	s.binds = s.binds[:len(s.binds)-1]
 	return ok
 }
@@ -166,7 +166,7 @@ func (s *surround) state(i int) []int32 {
 			out = append(out, int32(len(list)))
 		}
 	}
-	for _, up := range s.line {
+	for _, up := range s.containers {
 		in := &c.spaces[up]
 		for slot := range in.unbound {
 			out = append(out, int32(len(in.unbound[slot])), int32(len(in.free[slot])), in.badFree[slot])
@@ -178,7 +178,7 @@ func (s *surround) state(i int) []int32 {
 			out = append(out, covered)
 			continue
 		}
-		for _, up := range s.line {
+		for _, up := range s.containers {
 			out = append(out, int32(c.freeAbove(up, leaf)))
 		}
 	}
@@ -192,8 +192,8 @@ const covered = None - 1
 // the search.
 func (s *surround) judge() bool {
 	for ci := range s.used {
-		for i, up := range s.line {
-			if s.used[ci] && s.sound[i*len(s.used)+ci] && s.c.sound(up, int16(ci)) != 0 {
+		for i, up := range s.containers {
+			if s.used[ci] && s.sound[i*len(s.used)+ci] && s.c.shortLevel(up, int16(ci)) != 0 {
 				return false
 			}
 		}

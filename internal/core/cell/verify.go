@@ -80,8 +80,8 @@ func (c verifier) verifyAllocs(add func(string, ...any)) {
 		}
 	}
 	for l := range hold {
-		if hold[l] != c.leaves[l].hold || resv[l] != c.leaves[l].resv {
-			add("leaf %d: held by %d, promised to %d, but its allocations say %d and %d", l, c.leaves[l].hold, c.leaves[l].resv, hold[l], resv[l])
+		if hold[l] != c.leaves[l].holder || resv[l] != c.leaves[l].promised {
+			add("leaf %d: held by %d, promised to %d, but its allocations say %d and %d", l, c.leaves[l].holder, c.leaves[l].promised, hold[l], resv[l])
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (c verifier) verifyAllocs(add func(string, ...any)) {
 func (c verifier) verifyCounts(add func(string, ...any)) {
 	n := len(c.f.Cells)
 	idle, soft, sick := make([]int32, n), make([]int32, n), make([]int32, n)
-	counts := [...][]int32{useIdle: idle, useSoft: soft, useSick: sick}
+	counts := [...][]int32{useIdle: idle, usePreemptible: soft, useBad: sick}
 	for l := range c.f.Leaves {
 		use := c.use(LeafID(l))
 		if use != c.leaves[l].use {
@@ -101,8 +101,8 @@ func (c verifier) verifyCounts(add func(string, ...any)) {
 		}
 	}
 	for l := range c.leaves {
-		if node := c.f.Cells[c.f.Leaves[l]].Node; (c.leaves[l].ail&ailNode != 0) != (c.nodes[node] != 0) {
-			add("leaf %d ails from %b, its node from %b", l, c.leaves[l].ail, c.nodes[node])
+		if node := c.f.Cells[c.f.Leaves[l]].Node; (c.leaves[l].faults&nodeFault != 0) != (c.nodes[node] != 0) {
+			add("leaf %d ails from %b, its node from %b", l, c.leaves[l].faults, c.nodes[node])
 		}
 	}
 	var rest, loose, ill int32
@@ -111,13 +111,13 @@ func (c verifier) verifyCounts(add func(string, ...any)) {
 			rest, loose, ill = rest+idle[top], loose+soft[top], ill+sick[top]
 		}
 	}
-	if rest != c.rest || loose != c.loose || ill != c.ill {
-		add("the cluster has %d idle, %d soft, %d sick leaves, counted %d, %d, %d", rest, loose, ill, c.rest, c.loose, c.ill)
+	if rest != c.idleCount || loose != c.preemptibleCount || ill != c.badCount {
+		add("the cluster has %d idle, %d soft, %d sick leaves, counted %d, %d, %d", rest, loose, ill, c.idleCount, c.preemptibleCount, c.badCount)
 	}
 	for id := range idle {
-		if idle[id] != c.idle[id] || soft[id] != c.soft[id] || sick[id] != c.sick[id] {
+		if idle[id] != c.idle[id] || soft[id] != c.preemptible[id] || sick[id] != c.bad[id] {
 			add("cell %d has %d idle, %d soft, %d sick leaves, counted %d, %d, %d", id,
-				idle[id], soft[id], sick[id], c.idle[id], c.soft[id], c.sick[id])
+				idle[id], soft[id], sick[id], c.idle[id], c.preemptible[id], c.bad[id])
 		}
 	}
 }
@@ -135,13 +135,13 @@ func (c verifier) verifyIndex(add func(string, ...any)) {
 			if ref := c.rootOver(id); ref.space != None && c.spaces[ref.space].Roots[ref.root].Pinned == "" {
 				whose = ref.space
 			}
-			if whose != c.bins[ci][b].whose {
-				add("node cell %d belongs to space %d, noted %d", id, whose, c.bins[ci][b].whose)
+			if whose != c.bins[ci][b].vc {
+				add("node cell %d belongs to space %d, noted %d", id, whose, c.bins[ci][b].vc)
 			}
 		}
 		c.verifyClasses(c.everywhere(int16(ci)), ci, func(b int) (int, bool) { return b, true }, add)
 		for si := int32(1); si <= c.vcs; si++ {
-			c.verifyClasses(&c.spaces[si].index[ci], ci, func(b int) (int, bool) { return int(c.bins[ci][b].seat), c.bins[ci][b].whose == si }, add)
+			c.verifyClasses(&c.spaces[si].index[ci], ci, func(b int) (int, bool) { return int(c.bins[ci][b].seat), c.bins[ci][b].vc == si }, add)
 		}
 	}
 }
@@ -299,7 +299,7 @@ func (c verifier) verifyPartition(space int32, add func(string, ...any)) {
 }
 
 func (c verifier) addBad(bad []int32, id CellID) {
-	if c.sick[id] > 0 {
+	if c.bad[id] > 0 {
 		bad[c.slotOf(id)]++
 	}
 	first, step, n := c.f.Children(id)

@@ -26,7 +26,7 @@ func TestWithin(t *testing.T) {
 				others = append(others, x)
 			}
 		}
-		got, left := within(tasks, room)
+		got, left := fitInto(tasks, room)
 		if got != leaves || !slices.Equal(left, others) || served(tasks, room) != leaves || !slices.Equal(tasks, had) {
 			t.Fatalf("of %v into %d: %d, others %v, and %d; want %d, others %v", had, room, got, left, served(tasks, room), leaves, others)
 		}

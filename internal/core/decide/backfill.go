@@ -14,7 +14,7 @@ import (
 // takes a while, so the times of bookings slip. A gang that passes a booking must be gone when
 // the booked cells would be free if no gang had passed (book.clear), however late earlier ones
 // made it. So all of them together delay it by at most one slow start. The leaves of a booking
-// are excluded from the searches of other gangs (Request.Keep), and its preassigned cells are
+// are excluded from the searches of other gangs (Request.Excluded), and its preassigned cells are
 // held bound meanwhile (Cluster.Hold).
 
 // A booking promises a waiting gang that its cells are free at a time, or when certain jobs
@@ -424,10 +424,10 @@ func (o *bookings) improve(a asking) {
 	s := o.s
 	at := &s.Attempts[a.j.Gangs[a.g].Attempt]
 	r := s.Request(o.want(a, nil))
-	r.Keep = o.kept(a, s.Now, a.until(s.Now))
+	r.Excluded = o.kept(a, s.Now, a.until(s.Now))
 	o.release()
 	defer o.again()
-	if s.fulfil(at) || s.Cluster.Rest() == 0 || s.Missing(at) > s.Cluster.Rest() {
+	if s.fulfil(at) || s.Cluster.IdleCount() == 0 || s.Missing(at) > s.Cluster.IdleCount() {
 		return
 	}
 	o.again()

@@ -242,7 +242,7 @@ func (o *bookings) fits(a asking, t model.Time, extra cell.LeafSet) (cell.Result
 		return cell.Result{}, false
 	}
 	r := o.s.Lifting(o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer}), a.prio)
-	r.Keep, r.Blocked = keep.With(o.leaving(t)).With(extra), a.blocked
+	r.Excluded, r.Blocked = keep.With(o.leaving(t)).With(extra), a.blocked
 	r.Gone = func(id cell.AllocID) bool { return o.gone(id, t) }
 	return o.placeLater(a, &r)
 }
@@ -323,15 +323,15 @@ func (o *bookings) busyUntil(a asking, l cell.LeafID) model.Time {
 // holders without a limit, then the least remaining work of those.
 func (o *bookings) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
 	r := o.s.Lifting(o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer}), a.prio)
-	r.Keep, r.Blocked = keep, a.blocked
+	r.Excluded, r.Blocked = keep, a.blocked
 	r.Gone = func(id cell.AllocID) bool { return o.yields(a, id) || o.gone(id, forever-1) }
-	r.Lift.Also = func(id cell.AllocID) bool {
+	r.Preempt.Also = func(id cell.AllocID) bool {
 		return o.s.Cluster.Alloc(id).Space == o.space && !o.s.Stuck(id)
 	}
 	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := o.s.Holder(id)
 		c := o.s.InOrder(a, o.s.workAhead(a))
-		c.Early, c.Earlier = 0, -c.Earlier // of equals the earliest submitted ends first
+		c.Earliest, c.EarlySum = 0, -c.EarlySum // of equals the earliest submitted ends first
 		return c
 	}
 	return o.placeLater(a, &r)
@@ -388,7 +388,7 @@ func (w *walker) planWish(q place.Want, wish model.Wish, picky bool) (place.Plan
 			return p, ok
 		}
 		if like && !j.Spec.Restricted() && s.Cluster.Work().Early() == early && !s.Cluster.Work().Over() &&
-			s.Cluster.Doomed() == 0 {
+			s.Cluster.NumCharges() == 0 {
 			w.noes.Add(of) // the search was complete
 		}
 	}

@@ -10,11 +10,11 @@ import (
 // are enough.
 func (s *Pass) settleDoomed() {
 	for {
-		if all := s.Cluster.Recovered(); all != nil {
-			s.shiftCharges(cell.Shift{Spared: all})
+		if all := s.Cluster.UnneededCharges(); all != nil {
+			s.shiftCharges(cell.ChargeMove{Undoomed: all})
 			continue
 		}
-		space, root, id, ok := s.Cluster.Ailing()
+		space, root, id, ok := s.Cluster.DueCharge()
 		if !ok {
 			return
 		}
@@ -23,8 +23,8 @@ func (s *Pass) settleDoomed() {
 	}
 }
 
-func (s *Pass) shiftCharges(sh cell.Shift) {
-	for _, ch := range sh.Spared {
+func (s *Pass) shiftCharges(sh cell.ChargeMove) {
+	for _, ch := range sh.Undoomed {
 		name, container := s.Cluster.SpaceName(ch.Space)
 		s.emit(model.Spared{VC: name, Root: ch.Root, Container: container})
 	}

@@ -173,7 +173,7 @@ func planStay(s *place.Finder, w place.Want) (place.Plan, bool) {
 	}
 	w.Keep = rest.Without(own)
 	r := s.Lifting(s.Request(w), cell.MinGuaranteed)
-	r.Lift = &cell.Lift{}
+	r.Preempt = &cell.Preemptible{}
 	return s.PlanLifted(r)
 }
 

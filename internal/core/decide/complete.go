@@ -111,7 +111,7 @@ func (s *Pass) taskRetry(j *tables.Job, t *tables.TaskRun) (e model.TaskRetried,
 	if v.Retry == exit.Delayed {
 		e.After = s.Now.Add(model.Duration(exit.Delay(int64(j.ID)+int64(t.Gang)<<32, g.N)) * model.Second)
 	}
-	e.Counted = !v.Free(g.Free)
+	e.Counted = !v.Uncounted(g.Free)
 	return e, !e.Counted || v.Retry != exit.Never && (role.TaskRetries < 0 || g.Retries < role.TaskRetries)
 }
 
@@ -159,7 +159,7 @@ func (s *Pass) retryJob(j *tables.Job) (model.JobRetried, bool) {
 	if v.Retry == exit.Delayed {
 		e.After = s.Now.Add(model.Duration(exit.Delay(int64(j.ID), j.Retry)) * model.Second)
 	}
-	e.Counted = !v.Free(j.Retry - j.Counted)
+	e.Counted = !v.Uncounted(j.Retry - j.Counted)
 	return e, !e.Counted || v.Retry != exit.Never && (j.Spec.Retries == -1 || j.Counted < j.Spec.Retries)
 }
 

@@ -46,7 +46,7 @@ func (s *Pass) Decide(now model.Time) []model.Record {
 	first := len(s.Out)
 	s.Charges.InTheWay = 0
 	s.LookAgain.Reset(s.Cluster.NumSpaces(), s.Dirty.Flat)
-	if s.Charges.News = first > 0; s.IsDirty() || s.Charges.News && s.Cluster.Doomed() > 0 {
+	if s.Charges.News = first > 0; s.IsDirty() || s.Charges.News && s.Cluster.NumCharges() > 0 {
 		s.walk()
 	}
 	if before := s.Seq; before > through {
@@ -55,7 +55,7 @@ func (s *Pass) Decide(now model.Time) []model.Record {
 	}
 	s.LookAgain.All = s.LookAgain.All || s.Charges.InTheWay > 0 &&
 		s.placedSince(int(s.Charges.InTheWay-s.InputsThrough))
-	if s.Cluster.Doomed() > 0 && saysSince[model.Reserved](s, first) {
+	if s.Cluster.NumCharges() > 0 && saysSince[model.Reserved](s, first) {
 		s.LookAgain.All = true // a gang may wait for bad hardware alone now, and block no other
 	}
 	s.reordered()
@@ -248,7 +248,7 @@ func (s *Pass) endCause(a *tables.Attempt) model.EndCause {
 
 // settleReservation revokes a reservation that cannot be kept.
 func (s *Pass) settleReservation(a *tables.Attempt) {
-	if !s.Cluster.Ailed() {
+	if !s.Cluster.AnyBadOrUnknown() {
 		return // this is called whenever one of many victims has left
 	}
 	for _, t := range s.Cluster.Alloc(a.Alloc).Placement.Tasks {

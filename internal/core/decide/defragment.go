@@ -71,7 +71,7 @@ func (w *walker) clear(wish *model.Wish, blocked []bool) {
 	}
 	var stay []cell.AllocID
 	for range clearRounds {
-		r.Lift = &cell.Lift{Also: func(id cell.AllocID) bool {
+		r.Preempt = &cell.Preemptible{Also: func(id cell.AllocID) bool {
 			return !slices.Contains(stay, id) && s.clears(s.Holder(id), j.Spec, wish.Clear.Settle)
 		}}
 		res, ok := s.Cluster.Place(&r)
@@ -117,7 +117,7 @@ func (s *Pass) anchored(a *tables.Attempt) bool {
 
 // stayers returns the holders that are not leaving anyway.
 func (s *Pass) stayers(ids []cell.AllocID) []cell.AllocID {
-	return slices.DeleteFunc(slices.Clone(ids), func(id cell.AllocID) bool { return s.Cluster.Alloc(id).Mood() == cell.Leaving })
+	return slices.DeleteFunc(slices.Clone(ids), func(id cell.AllocID) bool { return s.Cluster.Alloc(id).Intent() == cell.Leaving })
 }
 
 // relocate finds new places for movers, beside the placement of the gang they make room for,
@@ -222,11 +222,11 @@ func (s *Pass) stay(g *tables.Gang, why string) {
 // cells that came free.
 func (s *Pass) improve(w place.Want) {
 	a := &s.Attempts[w.Gang().Attempt]
-	if s.fulfil(a) || s.Cluster.Rest() == 0 {
+	if s.fulfil(a) || s.Cluster.IdleCount() == 0 {
 		return // this is called whenever one of many victims has left
 	}
 	now := index.NotYet{Idle: s.Dirty.Idle, Missing: s.Missing(a), Used: s.Used(a)}
-	if now.Missing > s.Cluster.Rest() || s.NotYet[a.ID] == now {
+	if now.Missing > s.Cluster.IdleCount() || s.NotYet[a.ID] == now {
 		return
 	}
 	r := s.Request(w)

@@ -361,7 +361,7 @@ func (w *walker) grow(slot, size int32) {
 // Ill implements View.
 func (v view) Ill(ref model.GangRef, members int32) int64 {
 	j := v.s.Find(ref.Job)
-	if j == nil || !v.s.Cluster.Ailed() {
+	if j == nil || !v.s.Cluster.AnyBadOrUnknown() {
 		return 0
 	}
 	var n int64

@@ -41,7 +41,7 @@ func (s *Pass) lend(extras bool) {
 				space, e = i, f
 			}
 		}
-		rest := s.Cluster.Rest()
+		rest := s.Cluster.IdleCount()
 		if space == 0 || rest == 0 {
 			return
 		}
@@ -63,7 +63,7 @@ func (s *Pass) opportunistic(extras bool) []index.Merge {
 		s.Mem.waits = append(s.Mem.waits, index.Merge{})
 	}
 	some, out := false, s.Mem.waits[:len(s.Queues)]
-	rest := s.Cluster.Rest()
+	rest := s.Cluster.IdleCount()
 	for space := 1; space < len(s.Queues); space++ {
 		out[space].Heads = out[space].Heads[:0]
 		if u := s.GroupsOf(int32(space), cell.Opportunistic); u != nil {
@@ -150,7 +150,7 @@ func (s *Pass) failedShapes() []map[string]bool {
 // recallLent stops opportunistic work of other VCs on cells that a VC which lends nothing
 // claims.
 func (s *Pass) recallLent() {
-	if s.AllLend() || s.Cluster.Loose() == 0 {
+	if s.AllLend() || s.Cluster.PreemptibleCount() == 0 {
 		return
 	}
 	for _, c := range s.Unlent() {
@@ -189,7 +189,7 @@ func (w *walker) upgrade(a *tables.Attempt) {
 		o.release()
 	}
 	s.shiftCharges(sh)
-	s.LookAgain.All = s.LookAgain.All || len(sh.Spared) > 0 || bindsIll(s.Cluster, s.Jobs[a.Job].Space, binds)
+	s.LookAgain.All = s.LookAgain.All || len(sh.Undoomed) > 0 || bindsIll(s.Cluster, s.Jobs[a.Job].Space, binds)
 	s.emit(model.Upgraded{Attempt: a.ID, With: s.With(a), Binds: binds})
 }
 

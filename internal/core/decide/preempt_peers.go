@@ -28,7 +28,7 @@ func (s *Pass) planOver(w place.Want, wish model.Wish) (place.Plan, bool) {
 	}
 	w.Due = wish.Due
 	over := func() (place.Plan, bool) { return s.planTaking(w, wish) }
-	if p, ok := over(); ok || s.Cluster.Doomed() == 0 || s.Charges.Tries > place.MovingMost {
+	if p, ok := over(); ok || s.Cluster.NumCharges() == 0 || s.Charges.Tries > place.MovingMost {
 		return p, ok
 	}
 	chains, _ := s.Wants(w.J, w.G)
@@ -98,7 +98,7 @@ type stopping struct {
 // free.
 func (s *Pass) planStopping(r cell.Request, tail []cell.AllocID, missing int64, how stopping) (place.Plan, bool) {
 	if lazies := s.mayBeLazy(tail); len(lazies) > 0 {
-		if done, res, ok := s.Cluster.DemotedFits(&r, lazies, s.Tied); ok {
+		if done, res, ok := s.Cluster.FitsDemoting(&r, lazies, s.Tied); ok {
 			return place.Plan{Placement: res.Placement, Lazies: done}, true
 		}
 	}
@@ -127,7 +127,7 @@ func (s *Pass) planStopping(r cell.Request, tail []cell.AllocID, missing int64, 
 	}
 	budget.DropUnneeded(chosen, n-1, place.TrimMost, func(some []cell.AllocID) bool { return s.leavesOf(some) <= spare }, fits)
 	q := s.liftingThese(r, chosen)
-	return s.PlanOf(q, s.Cluster.Settle(&q, found), how.due), true
+	return s.PlanOf(q, s.Cluster.MinimizeVictims(&q, found), how.due), true
 }
 
 // promisedBehind returns the reservations of its own priority that a gang may have revoked, the
@@ -394,7 +394,7 @@ func (s *Pass) liftingThese(r cell.Request, ids []cell.AllocID) cell.Request {
 		also[id] = true
 	}
 	s.Mem.also = also
-	q.Lift.Also = func(id cell.AllocID) bool { return also[id] }
+	q.Preempt.Also = func(id cell.AllocID) bool { return also[id] }
 	return q
 }
 

@@ -170,7 +170,7 @@ func (o *bookings) packs(a asking, b *book) bool {
 	for l := range o.s.Cluster.Forest().Leaves {
 		elsewhere = elsewhere.Add(cell.LeafID(l))
 	}
-	r.Keep = elsewhere.Without(b.set)
+	r.Excluded = elsewhere.Without(b.set)
 	r.Gone = func(id cell.AllocID) bool { return b.start == 0 || o.gone(id, b.free) }
 	_, ok := o.placeLater(a, &r)
 	return ok

@@ -38,7 +38,7 @@ func (s *Pass) emptiest(space int32, g *tables.Gang) cell.NodeSet {
 			break
 		}
 		out = out.Add(o.node)
-		if s.Cluster.LiesIn(o.node, space) {
+		if s.Cluster.NodeLiesIn(o.node, space) {
 			room += o.idle
 		} else {
 			room += min(o.idle, fresh)
@@ -109,7 +109,7 @@ func (v view) byNode(all []cell.Sample) []model.NodeView {
 // and start a gang that is stopped at once.
 func (v view) lent() map[cell.CellID]int32 {
 	s := v.s
-	if !v.besideBookings() || s.Cluster.Loose() == 0 {
+	if !v.besideBookings() || s.Cluster.PreemptibleCount() == 0 {
 		return nil
 	}
 	f, out := s.Cluster.Forest(), map[cell.CellID]int32{}

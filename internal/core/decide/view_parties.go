@@ -293,7 +293,7 @@ func (v view) Amount(leaves int64) string { return v.s.UnitsIn(v.space, leaves) 
 // Bad implements View.
 func (v view) Bad() int64 {
 	cl := v.s.Cluster
-	if !cl.Ailed() {
+	if !cl.AnyBadOrUnknown() {
 		return 0
 	}
 	var n int64

@@ -436,7 +436,7 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 			s.makeLazy(s.Holder(alloc), id, p.Over)
 		}
 	}
-	if s.shiftCharges(p.Shift); len(p.Shift.Spared) > 0 {
+	if s.shiftCharges(p.Shift); len(p.Shift.Undoomed) > 0 {
 		s.LookAgain.All = true // the charges may be better placed for other gangs, too
 	}
 	if g == 0 && !later {
@@ -471,7 +471,7 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 // cells to other VCs, which may have been walked before.
 func bindsIll(c *cell.Cluster, space int32, binds []cell.Bind) bool {
 	return slices.ContainsFunc(binds, func(b cell.Bind) bool {
-		return c.Ill(b.Cell) > 0 && c.Space(cmp.Or(b.Space, space)).Roots[b.Root].Cell == cell.None
+		return c.BadLeaves(b.Cell) > 0 && c.Space(cmp.Or(b.Space, space)).Roots[b.Root].Cell == cell.None
 	})
 }
 

@@ -62,15 +62,15 @@ type Entry struct {
 // Foreign reports whether Comb never gives this end: FrameworkController or OpenPAI do.
 func (e Entry) Foreign() bool { return e.match == nil }
 
-// Seen is what is known of an end. Causes are named as the core names them.
-type Seen struct {
-	Code   int32   // exit code; 128+signal when a signal ended it
-	Signal int32   // the signal, 0 if none
-	Cause  string  // the platform's reason for a task's end, "" is the task's own doing
-	End    string  // why its attempt, or its job, ended
-	Own    bool    // the task had ended by itself before any stop reached it
-	Words  string  // the last line of its log
-	Rule   *Ruling // the rule of the cluster file that fits it; nil is none
+// Observed is what is known of an end. Causes are named as the core names them.
+type Observed struct {
+	Code        int32   // exit code; 128+signal when a signal ended it
+	Signal      int32   // the signal, 0 if none
+	Cause       string  // the platform's reason for a task's end, "" is the task's own doing
+	End         string  // why its attempt, or its job, ended
+	EndedItself bool    // the task had ended by itself before any stop reached it
+	LastLine    string  // the last line of its log
+	Rule        *Ruling // the rule of the cluster file that fits it; nil is none
 }
 
 // Verdict is what an end means.
@@ -85,8 +85,8 @@ type Verdict struct {
 	Budget int32 // tries that do not count; 0 is no limit
 }
 
-// Free reports whether one more try does not count, after so many that did not.
-func (v Verdict) Free(tries int32) bool {
+// Uncounted reports whether one more try does not count, after so many that did not.
+func (v Verdict) Uncounted(tries int32) bool {
 	return (v.Retry == Always || v.Retry == Delayed) && (v.Budget == 0 || tries < v.Budget)
 }
 
@@ -102,16 +102,16 @@ func Final(a Actor, r Retry, next string) (Actor, Retry, string) {
 }
 
 // Judge says what an end means: the first line of the table that fits.
-func Judge(s Seen) Verdict {
+func Judge(s Observed) Verdict {
 	for _, e := range table {
 		if e.match != nil && e.match(&s) {
 			return e.verdict(&s)
 		}
 	}
-	return last.verdict(&s)
+	return fallback.verdict(&s)
 }
 
-func (e Entry) verdict(s *Seen) Verdict {
+func (e Entry) verdict(s *Observed) Verdict {
 	if e.Phrase == "ExitRule" {
 		return s.Rule.ruled(s)
 	}
@@ -123,38 +123,38 @@ func (e Entry) verdict(s *Seen) Verdict {
 }
 
 // Table is the whole table, in the order in which it is read.
-func Table() []Entry { return append(slices.Clone(table), last) }
+func Table() []Entry { return append(slices.Clone(table), fallback) }
 
 // fits reports whether a line is about an end.
-type fits func(*Seen) bool
+type fits func(*Observed) bool
 
 // ended fits attempts or jobs that ended for one of these causes.
 func ended(causes ...string) fits {
-	return func(s *Seen) bool { return slices.Contains(causes, s.End) }
+	return func(s *Observed) bool { return slices.Contains(causes, s.End) }
 }
 
-// lost fits tasks that the platform ended for one of these causes.
-func lost(causes ...string) fits {
-	return func(s *Seen) bool { return slices.Contains(causes, s.Cause) }
+// endedByPlatform fits tasks that the platform ended for one of these causes.
+func endedByPlatform(causes ...string) fits {
+	return func(s *Observed) bool { return slices.Contains(causes, s.Cause) }
 }
 
 // code fits programs that exited with it.
 func code(n int32) fits {
-	return func(s *Seen) bool { return s.Signal == 0 && s.Code == n }
+	return func(s *Observed) bool { return s.Signal == 0 && s.Code == n }
 }
 
 // signal fits programs that it ended, or whose shell exited with its code.
 func signal(n int32) fits {
-	return func(s *Seen) bool { return s.Signal == n || s.Code == 128+n }
+	return func(s *Observed) bool { return s.Signal == n || s.Code == 128+n }
 }
 
 // says fits programs that failed with such a last line.
 func says(pattern string) fits {
 	r := regexp.MustCompile("(?i)" + pattern)
-	return func(s *Seen) bool { return s.Cause == "" && s.Code != 0 && r.MatchString(s.Words) }
+	return func(s *Observed) bool { return s.Cause == "" && s.Code != 0 && r.MatchString(s.LastLine) }
 }
 
 // both fits what two matchers fit.
 func both(a, b fits) fits {
-	return func(s *Seen) bool { return a(s) && b(s) }
+	return func(s *Observed) bool { return a(s) && b(s) }
 }

@@ -12,67 +12,67 @@ var update = flag.Bool("update", false, "write the tables of docs/exit-codes.md 
 
 func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
-		seen   Seen
+		seen   Observed
 		class  Class
 		retry  Retry
 		actor  Actor
 		code   int32
 		phrase string
 	}{
-		"success":          {Seen{}, "", Never, None, 0, "Succeeded"},
-		"its own failure":  {Seen{Code: 3, Own: true, End: "failed"}, User, Counted, Owner, 3, "FailedByUser"},
-		"nothing is known": {Seen{End: "failed"}, Platform, Counted, Administrator, -310, "PodCreationUnknownError"},
-		"transient":        {Seen{Code: 200, End: "failed"}, Transient, Always, None, 200, "ContainerTransientFailed"},
-		"conflict":         {Seen{Code: 201}, Conflict, Delayed, None, 201, "ContainerTransientConflictFailed"},
-		"permanent":        {Seen{Code: 210}, Permanent, Never, Owner, 210, "ContainerPermanentFailed"},
-		"no such library": {Seen{Code: 127, Own: true, End: "failed", Words: "a: error while loading shared libraries: libcuda.so.1: " +
+		"success":          {Observed{}, "", Never, None, 0, "Succeeded"},
+		"its own failure":  {Observed{Code: 3, EndedItself: true, End: "failed"}, User, Counted, Owner, 3, "FailedByUser"},
+		"nothing is known": {Observed{End: "failed"}, Platform, Counted, Administrator, -310, "PodCreationUnknownError"},
+		"transient":        {Observed{Code: 200, End: "failed"}, Transient, Always, None, 200, "ContainerTransientFailed"},
+		"conflict":         {Observed{Code: 201}, Conflict, Delayed, None, 201, "ContainerTransientConflictFailed"},
+		"permanent":        {Observed{Code: 210}, Permanent, Never, Owner, 210, "ContainerPermanentFailed"},
+		"no such library": {Observed{Code: 127, EndedItself: true, End: "failed", LastLine: "a: error while loading shared libraries: libcuda.so.1: " +
 			"cannot open shared object file: No such file or directory"}, User, Counted, Owner, 127, "LibraryMissing"},
-		"a signal":            {Seen{Code: 139, Signal: 11}, User, Never, Owner, 139, "ContainerSigSegvReceived"},
-		"a signal by a shell": {Seen{Code: 139}, User, Never, Owner, 139, "ContainerSigSegvReceived"},
-		"killed from outside": {Seen{Code: 137, Signal: 9}, User, Counted, Owner, 137, "ContainerSigKillReceived"},
-		"an unlisted signal":  {Seen{Code: 138, Signal: 10}, User, Counted, Owner, 138, "FailedByUser"},
-		"out of memory":       {Seen{Code: 137, Signal: 9, Cause: "out of memory"}, Resource, Never, Owner, -1200, "UserContainerDockerOOMKilled"},
-		"too many processes":  {Seen{Code: 254, Own: true, Cause: "too many processes"}, Resource, Never, Owner, 254, "TooManyProcesses"},
-		"no thread":           {Seen{Code: 1, Words: "can't start new thread"}, Resource, Counted, Owner, 1, "TooManyProcesses"},
-		"no process":          {Seen{Code: 254, Words: "/proc/self/fd/3: fork: Resource temporarily unavailable"}, Resource, Counted, Owner, 254, "TooManyProcesses"},
-		"no process, again":   {Seen{Code: 254, Words: "bash: fork: retry: Resource temporarily unavailable"}, Resource, Counted, Owner, 254, "TooManyProcesses"},
-		"a socket of no data": {Seen{Code: 1, Words: "read: Resource temporarily unavailable"}, User, Counted, Owner, 1, "FailedByUser"},
-		"node lost":           {Seen{Code: 1, Cause: "node lost"}, Platform, Always, Administrator, -1001, "PodNodeLost"},
-		"lost, not seen":      {Seen{End: "platform"}, Platform, Always, Administrator, -1001, "PodNodeLost"},
-		"refused":             {Seen{Cause: "start refused"}, Platform, Always, Administrator, -1201, "ContainerDockerCreationError"},
-		"preempted":           {Seen{Code: 143, Signal: 15, End: "preempted"}, Transient, Always, None, -101, "PodExternalDeleted"},
-		"stopped":             {Seen{Code: 143, Signal: 15, End: "stopped"}, User, Never, None, -210, "StopFrameworkRequested"},
-		"another task ended":  {Seen{Code: 143, End: "completed"}, Permanent, Never, None, -220, "FrameworkAttemptCompletion"},
-		"failed before that":  {Seen{Code: 4, End: "completed", Own: true}, User, Counted, Owner, 4, "FailedByUser"},
-		"time limit":          {Seen{Code: 143, End: "time limit"}, Resource, Never, Owner, -1004, "PodDeadlineExceeded"},
-		"a missing module":    {Seen{Code: 1, Words: "ModuleNotFoundError: No module named 'torch'"}, User, Never, Owner, 232, "ContainerImportError"},
-		"GPU memory":          {Seen{Code: 1, Words: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"}, Resource, Never, Owner, 226, "ContainerCudaOOMKilled"},
-		"shared memory": {Seen{Code: 1, Words: "RuntimeError: DataLoader worker (pid 71) is killed by signal: Bus error. " +
+		"a signal":            {Observed{Code: 139, Signal: 11}, User, Never, Owner, 139, "ContainerSigSegvReceived"},
+		"a signal by a shell": {Observed{Code: 139}, User, Never, Owner, 139, "ContainerSigSegvReceived"},
+		"killed from outside": {Observed{Code: 137, Signal: 9}, User, Counted, Owner, 137, "ContainerSigKillReceived"},
+		"an unlisted signal":  {Observed{Code: 138, Signal: 10}, User, Counted, Owner, 138, "FailedByUser"},
+		"out of memory":       {Observed{Code: 137, Signal: 9, Cause: "out of memory"}, Resource, Never, Owner, -1200, "UserContainerDockerOOMKilled"},
+		"too many processes":  {Observed{Code: 254, EndedItself: true, Cause: "too many processes"}, Resource, Never, Owner, 254, "TooManyProcesses"},
+		"no thread":           {Observed{Code: 1, LastLine: "can't start new thread"}, Resource, Counted, Owner, 1, "TooManyProcesses"},
+		"no process":          {Observed{Code: 254, LastLine: "/proc/self/fd/3: fork: Resource temporarily unavailable"}, Resource, Counted, Owner, 254, "TooManyProcesses"},
+		"no process, again":   {Observed{Code: 254, LastLine: "bash: fork: retry: Resource temporarily unavailable"}, Resource, Counted, Owner, 254, "TooManyProcesses"},
+		"a socket of no data": {Observed{Code: 1, LastLine: "read: Resource temporarily unavailable"}, User, Counted, Owner, 1, "FailedByUser"},
+		"node lost":           {Observed{Code: 1, Cause: "node lost"}, Platform, Always, Administrator, -1001, "PodNodeLost"},
+		"lost, not seen":      {Observed{End: "platform"}, Platform, Always, Administrator, -1001, "PodNodeLost"},
+		"refused":             {Observed{Cause: "start refused"}, Platform, Always, Administrator, -1201, "ContainerDockerCreationError"},
+		"preempted":           {Observed{Code: 143, Signal: 15, End: "preempted"}, Transient, Always, None, -101, "PodExternalDeleted"},
+		"stopped":             {Observed{Code: 143, Signal: 15, End: "stopped"}, User, Never, None, -210, "StopFrameworkRequested"},
+		"another task ended":  {Observed{Code: 143, End: "completed"}, Permanent, Never, None, -220, "FrameworkAttemptCompletion"},
+		"failed before that":  {Observed{Code: 4, End: "completed", EndedItself: true}, User, Counted, Owner, 4, "FailedByUser"},
+		"time limit":          {Observed{Code: 143, End: "time limit"}, Resource, Never, Owner, -1004, "PodDeadlineExceeded"},
+		"a missing module":    {Observed{Code: 1, LastLine: "ModuleNotFoundError: No module named 'torch'"}, User, Never, Owner, 232, "ContainerImportError"},
+		"GPU memory":          {Observed{Code: 1, LastLine: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"}, Resource, Never, Owner, 226, "ContainerCudaOOMKilled"},
+		"shared memory": {Observed{Code: 1, LastLine: "RuntimeError: DataLoader worker (pid 71) is killed by signal: Bus error. " +
 			"It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit."},
 			Resource, Never, Owner, 1, "TooLittleSharedMemory"},
-		"shared memory, of a worker": {Seen{Code: 1, Words: "ERROR: Unexpected bus error encountered in worker. " +
+		"shared memory, of a worker": {Observed{Code: 1, LastLine: "ERROR: Unexpected bus error encountered in worker. " +
 			"This might be caused by insufficient shared memory (shm)."}, Resource, Never, Owner, 1, "TooLittleSharedMemory"},
-		"GPU memory, of old": {Seen{Code: 1, Words: "RuntimeError: cuda runtime error (2) : out of memory at a.cu:58"}, Resource, Never, Owner, 226, "ContainerCudaOOMKilled"},
-		"a broken GPU":       {Seen{Code: 1, Words: "RuntimeError: CUDA error: uncorrectable ECC error encountered"}, Platform, Always, Administrator, 223, "ContainerCudaUncorrectableECCError"},
-		"no such command":    {Seen{Code: 127, Words: "bash: line 1: pyton: command not found"}, User, Never, Owner, 220, "UserCommandExitWithError"},
-		"no such command, of dash": {Seen{Code: 127, Words: "sh: 1: nosuchprog: not found"},
+		"GPU memory, of old": {Observed{Code: 1, LastLine: "RuntimeError: cuda runtime error (2) : out of memory at a.cu:58"}, Resource, Never, Owner, 226, "ContainerCudaOOMKilled"},
+		"a broken GPU":       {Observed{Code: 1, LastLine: "RuntimeError: CUDA error: uncorrectable ECC error encountered"}, Platform, Always, Administrator, 223, "ContainerCudaUncorrectableECCError"},
+		"no such command":    {Observed{Code: 127, LastLine: "bash: line 1: pyton: command not found"}, User, Never, Owner, 220, "UserCommandExitWithError"},
+		"no such command, of dash": {Observed{Code: 127, LastLine: "sh: 1: nosuchprog: not found"},
 			User, Never, Owner, 220, "UserCommandExitWithError"},
-		"no such command, of busybox": {Seen{Code: 127, Words: "sh: nosuchprog: not found"},
+		"no such command, of busybox": {Observed{Code: 127, LastLine: "sh: nosuchprog: not found"},
 			User, Never, Owner, 220, "UserCommandExitWithError"},
-		"no such path, of bash": {Seen{Code: 127, Words: "line 1: /opt/none: No such file or directory"},
+		"no such path, of bash": {Observed{Code: 127, LastLine: "line 1: /opt/none: No such file or directory"},
 			User, Never, Owner, 220, "UserCommandExitWithError"},
-		"no such program, of a pod": {Seen{Code: 127, Words: "comb: start the task: fork/exec /opt/none: no such file or directory"},
+		"no such program, of a pod": {Observed{Code: 127, LastLine: "comb: start the task: fork/exec /opt/none: no such file or directory"},
 			User, Never, Owner, 220, "UserCommandExitWithError"},
-		"no such program, of PATH": {Seen{Code: 127, Words: `comb: start the task: exec: "none": executable file not found in $PATH`},
+		"no such program, of PATH": {Observed{Code: 127, LastLine: `comb: start the task: exec: "none": executable file not found in $PATH`},
 			User, Never, Owner, 220, "UserCommandExitWithError"},
-		"may not be looked up": {Seen{Code: 127, Words: "sh: 1: /data/prog: Permission denied"},
+		"may not be looked up": {Observed{Code: 127, LastLine: "sh: 1: /data/prog: Permission denied"},
 			User, Never, Owner, 220, "UserCommandExitWithError"},
-		"may not be run": {Seen{Code: 126, Words: "sh: 1: ./data.txt: Permission denied"},
+		"may not be run": {Observed{Code: 126, LastLine: "sh: 1: ./data.txt: Permission denied"},
 			User, Never, Owner, 126, "NotStartable"},
-		"words without 127":    {Seen{Code: 1, Words: "404: not found"}, User, Counted, Owner, 1, "FailedByUser"},
-		"127 of its own":       {Seen{Code: 127}, User, Counted, Owner, 127, "FailedByUser"},
-		"words of a success":   {Seen{Words: "ImportError: caught"}, "", Never, None, 0, "Succeeded"},
-		"words of a lost node": {Seen{Code: 1, Cause: "node lost", Words: "SyntaxError: x"}, Platform, Always, Administrator, -1001, "PodNodeLost"},
+		"words without 127":    {Observed{Code: 1, LastLine: "404: not found"}, User, Counted, Owner, 1, "FailedByUser"},
+		"127 of its own":       {Observed{Code: 127}, User, Counted, Owner, 127, "FailedByUser"},
+		"words of a success":   {Observed{LastLine: "ImportError: caught"}, "", Never, None, 0, "Succeeded"},
+		"words of a lost node": {Observed{Code: 1, Cause: "node lost", LastLine: "SyntaxError: x"}, Platform, Always, Administrator, -1001, "PodNodeLost"},
 	} {
 		v := Judge(c.seen)
 		if v.Class != c.class || v.Retry != c.retry || v.Actor != c.actor || v.Code != c.code || v.Phrase != c.phrase {
@@ -89,20 +89,20 @@ func TestRules(t *testing.T) {
 	}
 	matcher := Compile(rules)
 	for name, c := range map[string]struct {
-		seen  Seen
+		seen  Observed
 		class Class
 		retry Retry
 		means string
 	}{
-		"all fits":              {Seen{Code: 77, Words: "NCCL watchdog timeout"}, Transient, Always, "the network hung"},
-		"other words":           {Seen{Code: 77, Words: "no"}, User, Counted, "its program failed by itself"},
-		"another code":          {Seen{Code: 80, Words: "NCCL watchdog timeout"}, User, Counted, "its program failed by itself"},
-		"a signal":              {Seen{Code: 138, Signal: 10}, Platform, Always, "the watchdog"},
-		"a signal by a shell":   {Seen{Code: 138}, Platform, Always, "the watchdog"},
-		"before the table":      {Seen{Code: 139, Signal: 11}, Conflict, Delayed, "crowded"},
-		"not of a lost machine": {Seen{Code: 139, Cause: "node lost"}, Platform, Always, "its machine, or what watched it there, was lost"},
-		"not of a stop":         {Seen{Code: 139, Signal: 11, End: "stopped"}, User, Never, "a user asked to stop it"},
-		"not of a success":      {Seen{}, "", Never, "it did its work"},
+		"all fits":              {Observed{Code: 77, LastLine: "NCCL watchdog timeout"}, Transient, Always, "the network hung"},
+		"other words":           {Observed{Code: 77, LastLine: "no"}, User, Counted, "its program failed by itself"},
+		"another code":          {Observed{Code: 80, LastLine: "NCCL watchdog timeout"}, User, Counted, "its program failed by itself"},
+		"a signal":              {Observed{Code: 138, Signal: 10}, Platform, Always, "the watchdog"},
+		"a signal by a shell":   {Observed{Code: 138}, Platform, Always, "the watchdog"},
+		"before the table":      {Observed{Code: 139, Signal: 11}, Conflict, Delayed, "crowded"},
+		"not of a lost machine": {Observed{Code: 139, Cause: "node lost"}, Platform, Always, "its machine, or what watched it there, was lost"},
+		"not of a stop":         {Observed{Code: 139, Signal: 11, End: "stopped"}, User, Never, "a user asked to stop it"},
+		"not of a success":      {Observed{}, "", Never, "it did its work"},
 	} {
 		c.seen.Rule = matcher.Match(c.seen)
 		v := Judge(c.seen)
@@ -123,7 +123,7 @@ func TestMatchCompilesNothing(t *testing.T) {
 		rules = append(rules, Rule{Log: "(a|b)+c.*d{1,50}", Ruling: Ruling{Class: Transient}})
 	}
 	m := Compile(append(rules, Rule{Log: "(", Ruling: Ruling{Class: User}}))
-	seen := Seen{Code: 1, Words: "no such thing"}
+	seen := Observed{Code: 1, LastLine: "no such thing"}
 	if m.Match(seen) != nil || len(m) != len(rules) {
 		t.Errorf("%d rules", len(m))
 	}
@@ -158,7 +158,7 @@ func TestFree(t *testing.T) {
 		{Verdict{Retry: Always}, 1000, true}, {Verdict{Retry: Delayed, Budget: 2}, 1, true}, {Verdict{Retry: Always, Budget: 2}, 2, false},
 		{Verdict{Retry: Counted, Budget: 2}, 0, false}, {Verdict{Retry: Never}, 0, false},
 	} {
-		if c.v.Free(c.tries) != c.free {
+		if c.v.Uncounted(c.tries) != c.free {
 			t.Errorf("%+v after %d tries: %v", c.v, c.tries, !c.free)
 		}
 	}

@@ -50,7 +50,7 @@ func Compile(rules []Rule) Matcher {
 
 // Match returns what the first rule that fits says. It is nil if none fits, or if the task did
 // not fail by itself.
-func (m Matcher) Match(s Seen) *Ruling {
+func (m Matcher) Match(s Observed) *Ruling {
 	if s.Cause != "" || s.Code == 0 {
 		return nil
 	}
@@ -62,13 +62,13 @@ func (m Matcher) Match(s Seen) *Ruling {
 	return nil
 }
 
-func (c *compiled) fits(s *Seen) bool {
+func (c *compiled) fits(s *Observed) bool {
 	return (c.From == 0 || s.Code >= c.From && s.Code <= c.To) && (c.Signal == 0 || s.Signal == c.Signal || s.Code == 128+c.Signal) &&
-		(c.log == nil || c.log.MatchString(s.Words))
+		(c.log == nil || c.log.MatchString(s.LastLine))
 }
 
 // ruled is the verdict of a rule.
-func (r *Ruling) ruled(s *Seen) Verdict {
+func (r *Ruling) ruled(s *Observed) Verdict {
 	v := Verdict{Code: s.Code, Phrase: "ExitRule", Class: r.Class, Actor: Owner, Retry: Never, Means: r.Means, Next: r.Next, Budget: r.Budget}
 	switch r.Class {
 	case User:

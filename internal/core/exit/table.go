@@ -27,35 +27,35 @@ var table = []Entry{
 	{Code: -1004, Phrase: "PodDeadlineExceeded", Class: Resource, Actor: Owner, Retry: Never, When: "time limit",
 		Means: "it ran for as long as its time limit allows", Next: "submit it again with a longer time limit, or with checkpoints", match: ended("time limit")},
 	{Code: -1201, Phrase: "ContainerDockerCreationError", Class: Platform, Actor: Administrator, Retry: Always, When: "start refused",
-		Means: "a machine could not start it: its image, a mount or a device failed there", Next: tellThem, match: func(s *Seen) bool {
+		Means: "a machine could not start it: its image, a mount or a device failed there", Next: tellThem, match: func(s *Observed) bool {
 			return s.End == "refused" || s.Cause == "start refused"
 		}},
 	{Code: -220, Phrase: "FrameworkAttemptCompletion", Class: Permanent, Actor: None, Retry: Never, When: "stopped since its job had ended",
-		Means: "its job had ended by another of its tasks", Next: "look at the task that ended first", match: func(s *Seen) bool {
-			return s.End == "completed" && !s.Own
+		Means: "its job had ended by another of its tasks", Next: "look at the task that ended first", match: func(s *Observed) bool {
+			return s.End == "completed" && !s.EndedItself
 		}},
 	// What the platform saw.
 	{Code: -1001, Phrase: "PodNodeLost", Class: Platform, Actor: Administrator, Retry: Always, When: "supervisor lost, node rebooted, node lost",
-		Means: "its machine, or what watched it there, was lost", Next: tellThem, match: func(s *Seen) bool {
+		Means: "its machine, or what watched it there, was lost", Next: tellThem, match: func(s *Observed) bool {
 			return slices.Contains([]string{"supervisor lost", "node rebooted", "node lost"}, s.Cause) || s.End == "platform"
 		}},
 	{Code: -101, Phrase: "PodExternalDeleted", Class: Transient, Actor: None, Retry: Always, When: "suspend timed out",
-		Means: "it did not let others have their turn in time", Next: wait, match: lost("suspend timed out")},
+		Means: "it did not let others have their turn in time", Next: wait, match: endedByPlatform("suspend timed out")},
 	{Code: -210, Phrase: "StopFrameworkRequested", Class: User, Actor: None, Retry: Never, When: "never started",
-		Means: "it was stopped before it had started", Next: "nothing", match: lost("never started")},
+		Means: "it was stopped before it had started", Next: "nothing", match: endedByPlatform("never started")},
 	{Code: -1200, Phrase: "UserContainerDockerOOMKilled", Class: Resource, Actor: Owner, Retry: Never, When: "out of memory",
-		Means: "it needed more memory than it had asked for", Next: "ask for more memoryMB, or use less", match: lost("out of memory")},
+		Means: "it needed more memory than it had asked for", Next: "ask for more memoryMB, or use less", match: endedByPlatform("out of memory")},
 	{Phrase: "TooManyProcesses", Class: Resource, Actor: Owner, Retry: Never, When: "too many processes",
 		Means: "it started more processes and threads than it may have", Next: fewer,
-		match: lost("too many processes")},
+		match: endedByPlatform("too many processes")},
 
 	{Code: -310, Phrase: "PodCreationUnknownError", Class: Platform, Actor: Administrator, Retry: Counted, When: "nothing is known of its end",
-		Means: "how it ended is not known", Next: tellThem, match: func(s *Seen) bool { return s.End == "failed" && s.Code == 0 && s.Cause == "" }},
+		Means: "how it ended is not known", Next: tellThem, match: func(s *Observed) bool { return s.End == "failed" && s.Code == 0 && s.Cause == "" }},
 	{Phrase: "Succeeded", Actor: None, Retry: Never, When: "exit code 0",
 		Means: "it did its work", Next: "nothing", match: code(0)},
 
 	{Phrase: "ExitRule", Class: User, Actor: Owner, Retry: Counted, When: "a rule of the cluster file fits",
-		Means: "what the rule says", Next: "what the rule says", match: func(s *Seen) bool { return s.Rule != nil }},
+		Means: "what the rule says", Next: "what the rule says", match: func(s *Observed) bool { return s.Rule != nil }},
 
 	// What a program said last.
 	{Phrase: "LibraryMissing", Class: User, Actor: Owner, Retry: Counted,
@@ -157,8 +157,8 @@ var saysNoProcess = says(noProcess)
 
 // SaysNoProcess reports whether a program that failed with such a last line could start no process
 // or thread.
-func SaysNoProcess(words string) bool { return saysNoProcess(&Seen{Code: 1, Words: words}) }
+func SaysNoProcess(words string) bool { return saysNoProcess(&Observed{Code: 1, LastLine: words}) }
 
 // last is what no other line is about.
-var last = Entry{Phrase: "FailedByUser", Class: User, Actor: Owner, Retry: Counted, When: "any other exit code, or `grace over`",
-	Means: "its program failed by itself", Next: readLog, match: func(*Seen) bool { return true }}
+var fallback = Entry{Phrase: "FailedByUser", Class: User, Actor: Owner, Retry: Counted, When: "any other exit code, or `grace over`",
+	Means: "its program failed by itself", Next: readLog, match: func(*Observed) bool { return true }}

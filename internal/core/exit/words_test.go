@@ -10,13 +10,13 @@ import (
 // beside it.
 func TestWords(t *testing.T) {
 	for _, c := range []struct {
-		seen exit.Seen
+		seen exit.Observed
 		want string
 	}{
-		{exit.Seen{Code: 7}, "task ps-2 failed with exit code 7"},
-		{exit.Seen{Code: 137, Signal: 9, Words: "killed"}, "task ps-2 was ended by signal 9: killed"},
-		{exit.Seen{Cause: "node lost", Words: "its node was declared dead"}, "task ps-2 ended: node lost: its node was declared dead"},
-		{exit.Seen{Code: 137, Cause: "out of memory"}, "task ps-2 failed with exit code 137"},
+		{exit.Observed{Code: 7}, "task ps-2 failed with exit code 7"},
+		{exit.Observed{Code: 137, Signal: 9, LastLine: "killed"}, "task ps-2 was ended by signal 9: killed"},
+		{exit.Observed{Cause: "node lost", LastLine: "its node was declared dead"}, "task ps-2 ended: node lost: its node was declared dead"},
+		{exit.Observed{Code: 137, Cause: "out of memory"}, "task ps-2 failed with exit code 137"},
 	} {
 		if got := exit.Words("ps", 2, c.seen); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.seen, got, c.want)

@@ -44,7 +44,7 @@ func (s *Explainer) inService(j *tables.Job, g int, sku cell.TypeName) (n int32)
 	for l := range f.Leaves {
 		at := f.Leaves[l]
 		c := &f.Cells[at]
-		if f.Chains[c.Chain].SKU != sku || s.Cluster.Blame(c.Node) != 0 || s.Cluster.LeafBad(cell.LeafID(l)) ||
+		if f.Chains[c.Chain].SKU != sku || s.Cluster.NodeFaults(c.Node) != 0 || s.Cluster.LeafBad(cell.LeafID(l)) ||
 			its != nil && !its.Has(c.Node) || !s.UsableChain(j, g, c.Chain) || s.PinnedAway(j, g, at) {
 			continue
 		}
@@ -59,7 +59,7 @@ func (s *Explainer) inService(j *tables.Job, g int, sku cell.TypeName) (n int32)
 // only drain. some says that jobs drain at all.
 func (s *Explainer) badOn(j *tables.Job, g int, node int32, some bool) (bad, drains bool) {
 	f := s.Cluster.Forest()
-	down := s.Cluster.Blame(node) != 0
+	down := s.Cluster.NodeFaults(node) != 0
 	for _, c := range f.Nodes[node].Cells {
 		if !s.UsableChain(j, g, f.Cells[c].Chain) {
 			continue
@@ -108,7 +108,7 @@ func illnessOf(s *Explainer, j *tables.Job, g int, rooms []model.Room) *illness 
 	for _, i := range ill.nodes {
 		ill.names = append(ill.names, f.Nodes[i].Name)
 		until := s.Noted(f.Nodes[i].Name).Suspect
-		suspects = suspects && until > 0 && s.Cluster.Blame(i) == cell.Suspect
+		suspects = suspects && until > 0 && s.Cluster.NodeFaults(i) == cell.Suspect
 		if ill.until == 0 || until < ill.until {
 			ill.until = until
 		}
@@ -269,10 +269,10 @@ const badWord = "bad"
 func faultOf(s *Explainer, node int32) string {
 	var words []string
 	for _, b := range []struct {
-		blame cell.Blame
+		blame cell.NodeFaults
 		word  string
 	}{{cell.Down, "down"}, {cell.Cordoned, "cordoned"}, {cell.Suspect, "suspect"}} {
-		if s.Cluster.Blame(node)&b.blame != 0 {
+		if s.Cluster.NodeFaults(node)&b.blame != 0 {
 			words = append(words, b.word)
 		}
 	}

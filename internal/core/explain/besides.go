@@ -448,12 +448,12 @@ func (t *suggester) lone(r *model.Reason, named []model.JobID) (out []model.JobI
 	}
 	for i := range s.Attempts {
 		a := &s.Attempts[i]
-		if (s.Cluster.Ailed() || r.Code == model.WaitingPreemption) && a.Job != tables.None &&
+		if (s.Cluster.AnyBadOrUnknown() || r.Code == model.WaitingPreemption) && a.Job != tables.None &&
 			s.onUsableChain(t.j, int(t.g), a) {
 			add(a.ID.Job)
 		}
 	}
-	for space := int32(1); space < s.Cluster.NumSpaces() && s.Cluster.Doomed() > 0; space++ {
+	for space := int32(1); space < s.Cluster.NumSpaces() && s.Cluster.NumCharges() > 0; space++ {
 		if order := s.order(space); space != t.j.Space && len(order) <= behindMost {
 			for _, id := range order {
 				add(id)

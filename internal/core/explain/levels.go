@@ -104,7 +104,7 @@ func (s *Explainer) lookAtLeaves(j *tables.Job, g int, sc *scope) []leafView {
 func (s *Explainer) leafView(r *cell.Request, l cell.LeafID) leafView {
 	f := s.Cluster.Forest()
 	node := f.Cells[f.Leaves[l]].Node
-	cordoned := s.Cluster.Blame(node) == cell.Cordoned && !s.Cluster.LeafBad(l)
+	cordoned := s.Cluster.NodeFaults(node) == cell.Cordoned && !s.Cluster.LeafBad(l)
 	v := leafView{bad: s.LeafBad(l) && !cordoned, cordoned: cordoned, avoided: r.Avoided.Has(node) ||
 		r.Allowed != nil && !r.Allowed.Has(node)}
 	hold, promised := s.Cluster.Holder(l)

@@ -82,7 +82,7 @@ func (s *Explainer) avoidedReason(r model.Reason, j *tables.Job, g int32) model.
 // unlentReason is for an opportunistic gang that would fit if all VCs lent their idle cells; false
 // for other gangs.
 func (s *Explainer) unlentReason(r model.Reason, q cell.Request) (model.Reason, bool) {
-	q.Keep = nil
+	q.Excluded = nil
 	res, ok := s.Cluster.Place(&q)
 	if !ok || q.Priority >= cell.MinGuaranteed || s.AllLend() {
 		return r, false
@@ -222,12 +222,12 @@ func (s *Explainer) noHost(j *tables.Job, g int32) string {
 // which are ahead of it; false for other gangs.
 func (s *Explainer) sparedReason(r model.Reason, j *tables.Job, g int32) (model.Reason, bool) {
 	q := s.Request(place.Want{J: j, G: g})
-	spared := q.Spared
+	spared := q.Protected
 	if spared == nil || r.Free < r.Need {
 		return r, false
 	}
 	q = s.Lifting(q, j.Spec.Priority)
-	q.Spared = nil
+	q.Protected = nil
 	res, ok := s.Cluster.Place(&q)
 	if !ok {
 		return r, false

@@ -349,7 +349,7 @@ func (t *suggester) afterJobs() (found bool) {
 		ids, t.cut = ids[:endsMost], true
 	}
 	set, preempts := t.inOrder(nil, ids)
-	if found = len(set) > 0; !found && t.s.Cluster.Ailed() {
+	if found = len(set) > 0; !found && t.s.Cluster.AnyBadOrUnknown() {
 		if others := t.elsewhereEnds(); len(others) > 0 {
 			set, preempts = t.inOrder(nil, slices.Concat(ids, others))
 		}

@@ -250,7 +250,7 @@ func (s *Explainer) lentReason(r model.Reason, j *tables.Job, g int32) (model.Re
 	}
 	q := s.Request(place.Want{J: j, G: g})
 	q.Blocked = s.OtherTypes(j, g)
-	q.Lift = &cell.Lift{Opportunistic: true}
+	q.Preempt = &cell.Preemptible{Opportunistic: true}
 	if _, ok := s.Cluster.Try(&q); !ok {
 		return r, false
 	}

@@ -221,7 +221,7 @@ func (l *dirty) Chooses(j *tables.Job, n int32) {
 func (s *Index) lookAtUnbound() {
 	l := &s.Dirty
 	lent := slices.ContainsFunc(s.Tallies, func(t Tally) bool { return t.Borrowed > 0 })
-	if lent || s.Cluster.Ailed() || s.Cluster.Doomed() > 0 || s.DedicatedJobs > 0 || l.choosy > 0 ||
+	if lent || s.Cluster.AnyBadOrUnknown() || s.Cluster.NumCharges() > 0 || s.DedicatedJobs > 0 || l.choosy > 0 ||
 		l.Avoiding > s.Now {
 		s.DirtyAll()
 		s.LookAgain.All = true
@@ -243,9 +243,9 @@ func (s *Index) Release(id cell.AllocID) {
 	space, p := al.Space, al.Priority
 	own := s.Dirty.Flat && space > 0 && p >= cell.MinGuaranteed && !al.Lazy
 	s.Dirty.Freed++
-	rest := s.Cluster.Rest()
+	rest := s.Cluster.IdleCount()
 	kept := s.Cluster.Release(id)
-	if !kept || s.Cluster.Rest() > rest {
+	if !kept || s.Cluster.IdleCount() > rest {
 		s.Dirty.Idle++
 	}
 	if !own {

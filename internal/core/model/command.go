@@ -332,8 +332,8 @@ func (JobRequeued) event() Kind { return "JobRequeued" }
 func (JobUpdated) event() Kind { return "JobUpdated" }
 
 // Seen is the exit in the form that exit rules judge.
-func (x *Exit) Seen() exit.Seen {
-	return exit.Seen{Code: x.Code, Signal: x.Signal, Cause: string(x.Cause), Own: x.Own, Words: x.Message, Rule: x.Rule}
+func (x *Exit) Seen() exit.Observed {
+	return exit.Observed{Code: x.Code, Signal: x.Signal, Cause: string(x.Cause), EndedItself: x.Own, LastLine: x.Message, Rule: x.Rule}
 }
 
 // Zero reports whether a task's program ended with exit code 0, and not by the platform; false for

@@ -213,8 +213,8 @@ type Model struct {
 	Off         Effects // those that are switched off
 }
 
-// Standing is what the speed of a gang depends on.
-type Standing struct {
+// SpeedInput is what the speed of a gang depends on.
+type SpeedInput struct {
 	Model       string
 	Type        string // of its GPUs
 	Has, Wants  int32  // GPUs that its job holds, and that it asked for
@@ -229,7 +229,7 @@ type Standing struct {
 
 // Speed is how fast a gang works: the product of what each effect leaves, and at least one
 // millionth of full speed.
-func (m *Model) Speed(s *Standing) Speed {
+func (m *Model) Speed(s *SpeedInput) Speed {
 	speed := FullSpeed
 	on := func(e Effects) bool { return m.Off&e == 0 }
 	if on(OnType) {
@@ -283,7 +283,7 @@ func (t *Throughputs) worker(name string) string {
 }
 
 // spread ends the name of a worker that has its GPUs on different machines.
-const spread = "_unconsolidated"
+const spreadSuffix = "_unconsolidated"
 
 // reference is the rate of a work on the type that run times are given for; 0 is unknown.
 func (m *Model) reference(w Work) Rate {
@@ -310,12 +310,12 @@ func (m *Model) Never(w Work, gpu string, apart bool) bool {
 	if r, ok := m.Throughputs.Rate(worker, w); ok && r == 0 {
 		return true
 	}
-	r, ok := m.Throughputs.Rate(worker+spread, w)
+	r, ok := m.Throughputs.Rate(worker+spreadSuffix, w)
 	return apart && ok && r == 0 && m.Off&OnLocality == 0
 }
 
 // onType is the speed of a GPU type. A table without the work or the type says nothing.
-func (m *Model) onType(s *Standing) Speed {
+func (m *Model) onType(s *SpeedInput) Speed {
 	speed := FullSpeed
 	if m.Factors != nil {
 		speed = find(m.Factors.Types, s.Model, s.Type)
@@ -330,7 +330,7 @@ func (m *Model) onType(s *Standing) Speed {
 }
 
 // onLocality is the speed that is left when GPUs are apart.
-func (m *Model) onLocality(s *Standing) Speed {
+func (m *Model) onLocality(s *SpeedInput) Speed {
 	speed := FullSpeed
 	if m.Factors != nil && s.Locality > OneGPU {
 		speed = m.Factors.locality(s.Model, s.Locality)
@@ -341,7 +341,7 @@ func (m *Model) onLocality(s *Standing) Speed {
 	if m.Throughputs != nil && s.Nodes > 1 {
 		w, worker := Work{s.Model, s.Wants}, m.Throughputs.worker(s.Type)
 		near, ok := m.Throughputs.Rate(worker, w)
-		far, also := m.Throughputs.Rate(worker+spread, w)
+		far, also := m.Throughputs.Rate(worker+spreadSuffix, w)
 		if ok && also {
 			speed = speed.times(ratio(int64(far), int64(near)))
 		}
@@ -350,7 +350,7 @@ func (m *Model) onLocality(s *Standing) Speed {
 }
 
 // onGPUs is the speed of a job that holds more or fewer GPUs than it asked for.
-func (m *Model) onGPUs(s *Standing) Speed {
+func (m *Model) onGPUs(s *SpeedInput) Speed {
 	speed := FullSpeed
 	if m.Factors != nil {
 		speed = m.Factors.gpus(s.Model, s.Has, s.Wants)
@@ -372,7 +372,7 @@ func (m *Model) KnowsPairs() bool {
 }
 
 // beside is the speed that is left of a gang that shares its GPUs with another.
-func (m *Model) beside(s *Standing, other Work) Speed {
+func (m *Model) beside(s *SpeedInput, other Work) Speed {
 	speed := FullSpeed
 	if m.Factors != nil {
 		speed = find(m.Factors.Beside, s.Model, other.Model)

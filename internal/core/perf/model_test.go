@@ -30,40 +30,40 @@ func TestSpeed(t *testing.T) {
 		name string
 		off  Effects
 		ref  string
-		at   Standing
+		at   SpeedInput
 		want Speed
 	}{
-		{"nothing known of it", 0, "", Standing{Model: "x", Type: "V100", Has: 1, Wants: 1, Nodes: 1}, FullSpeed},
-		{"type of any model", 0, "", Standing{Model: "x", Type: "K80", Has: 1, Wants: 1}, 250_000},
-		{"type of this model", 0, "", Standing{Model: "vgg", Type: "K80", Has: 1, Wants: 1}, 100_000},
-		{"type, off", OnType, "", Standing{Model: "vgg", Type: "K80", Has: 1, Wants: 1}, FullSpeed},
-		{"2 of 8 steps a second on the slower type, and a quarter of any model's", 0, "", Standing{Model: "a3c", Type: "K80", Has: 1, Wants: 1}, 62_500},
-		{"four times as fast as the reference", 0, "k80", Standing{Model: "a3c", Type: "v100", Has: 1, Wants: 1}, 4_000_000},
-		{"one GPU", 0, "", Standing{Model: "vgg", Has: 1, Wants: 1, Locality: OneGPU}, FullSpeed},
-		{"switch", 0, "", Standing{Model: "vgg", Has: 2, Wants: 2, Locality: SameSwitch}, 800_000},
-		{"a rack, of which the table knows no more than the switch", 0, "", Standing{Model: "vgg", Has: 2, Wants: 2, Locality: SameRack}, 800_000},
-		{"cross-rack", 0, "", Standing{Model: "vgg", Has: 2, Wants: 2, Locality: CrossRack}, 200_000},
-		{"a socket is closer than all that the table knows", 0, "", Standing{Model: "x", Has: 2, Wants: 2, Locality: SameSocket}, FullSpeed},
-		{"rack of any model", 0, "", Standing{Model: "x", Has: 2, Wants: 2, Locality: SameRack}, 500_000},
-		{"4 of 10 steps over two machines, and half of any model's", 0, "", Standing{Model: "lm", Type: "V100", Has: 2, Wants: 2, Nodes: 2, Locality: SameRack}, 200_000},
-		{"locality, off", OnLocality, "", Standing{Model: "lm", Type: "V100", Has: 2, Wants: 2, Nodes: 2, Locality: SameRack}, FullSpeed},
-		{"two on its host: a half of a half", 0, "", Standing{Model: "vgg", Has: 1, Wants: 1, HostMates: 2}, 250_000},
-		{"host, off", OnHost, "", Standing{Model: "vgg", Has: 1, Wants: 1, HostMates: 2}, FullSpeed},
-		{"one on its network card and host: 0.6 x 0.5", 0, "", Standing{Model: "vgg", Has: 1, Wants: 1, HostMates: 1, NICMates: 1}, 300_000},
-		{"network card, off", OnNIC, "", Standing{Model: "vgg", Has: 1, Wants: 1, HostMates: 1, NICMates: 1}, 500_000},
-		{"beside a known model", 0, "", Standing{Model: "vgg", Has: 1, Wants: 1, Beside: []Work{{"lm", 1}}}, 700_000},
-		{"beside any other, twice", 0, "", Standing{Model: "vgg", Has: 1, Wants: 1, Beside: []Work{{"x", 1}, {"y", 1}}}, 90_000},
-		{"beside, 6 of 8 steps", 0, "", Standing{Model: "a3c", Type: "V100", Has: 1, Wants: 1, Beside: []Work{{"lm", 1}}}, 750_000},
-		{"beside, from the other side, 3 of 6 steps", 0, "", Standing{Model: "lm", Type: "V100", Has: 1, Wants: 1, Beside: []Work{{"a3c", 1}}}, 500_000},
-		{"two that do not fit together go on at a crawl", 0, "", Standing{Model: "a3c", Type: "V100", Has: 1, Wants: 1, Beside: []Work{{"a3c", 1}}}, 1},
-		{"pairs, off", OnPairs, "", Standing{Model: "a3c", Type: "V100", Has: 1, Wants: 1, Beside: []Work{{"a3c", 1}}}, FullSpeed},
-		{"2 GPUs of 4: between 1 and 3.1 is 1.7, of 3.1", 0, "", Standing{Model: "vgg", Has: 2, Wants: 4}, 548_387},
-		{"16 GPUs of 8: no more is known", 0, "", Standing{Model: "vgg", Has: 16, Wants: 8}, FullSpeed},
-		{"1 GPU of 2, 6 of 10 steps", 0, "", Standing{Model: "lm", Type: "v100", Has: 1, Wants: 2}, 600_000},
-		{"GPUs, off", OnGPUs, "", Standing{Model: "vgg", Has: 2, Wants: 4}, FullSpeed},
-		{"0.5 s of each turn of a minute", 0, "", Standing{Model: "x", Has: 1, Wants: 1, TurnsEvery: 60_000_000, SuspendCost: 500_000}, 991_666},
-		{"turns, off", OnCosts, "", Standing{Model: "x", Has: 1, Wants: 1, TurnsEvery: 60_000_000, SuspendCost: 500_000}, FullSpeed},
-		{"a turn that is all suspension", 0, "", Standing{Model: "x", Has: 1, Wants: 1, TurnsEvery: 1, SuspendCost: 9}, 1},
+		{"nothing known of it", 0, "", SpeedInput{Model: "x", Type: "V100", Has: 1, Wants: 1, Nodes: 1}, FullSpeed},
+		{"type of any model", 0, "", SpeedInput{Model: "x", Type: "K80", Has: 1, Wants: 1}, 250_000},
+		{"type of this model", 0, "", SpeedInput{Model: "vgg", Type: "K80", Has: 1, Wants: 1}, 100_000},
+		{"type, off", OnType, "", SpeedInput{Model: "vgg", Type: "K80", Has: 1, Wants: 1}, FullSpeed},
+		{"2 of 8 steps a second on the slower type, and a quarter of any model's", 0, "", SpeedInput{Model: "a3c", Type: "K80", Has: 1, Wants: 1}, 62_500},
+		{"four times as fast as the reference", 0, "k80", SpeedInput{Model: "a3c", Type: "v100", Has: 1, Wants: 1}, 4_000_000},
+		{"one GPU", 0, "", SpeedInput{Model: "vgg", Has: 1, Wants: 1, Locality: OneGPU}, FullSpeed},
+		{"switch", 0, "", SpeedInput{Model: "vgg", Has: 2, Wants: 2, Locality: SameSwitch}, 800_000},
+		{"a rack, of which the table knows no more than the switch", 0, "", SpeedInput{Model: "vgg", Has: 2, Wants: 2, Locality: SameRack}, 800_000},
+		{"cross-rack", 0, "", SpeedInput{Model: "vgg", Has: 2, Wants: 2, Locality: CrossRack}, 200_000},
+		{"a socket is closer than all that the table knows", 0, "", SpeedInput{Model: "x", Has: 2, Wants: 2, Locality: SameSocket}, FullSpeed},
+		{"rack of any model", 0, "", SpeedInput{Model: "x", Has: 2, Wants: 2, Locality: SameRack}, 500_000},
+		{"4 of 10 steps over two machines, and half of any model's", 0, "", SpeedInput{Model: "lm", Type: "V100", Has: 2, Wants: 2, Nodes: 2, Locality: SameRack}, 200_000},
+		{"locality, off", OnLocality, "", SpeedInput{Model: "lm", Type: "V100", Has: 2, Wants: 2, Nodes: 2, Locality: SameRack}, FullSpeed},
+		{"two on its host: a half of a half", 0, "", SpeedInput{Model: "vgg", Has: 1, Wants: 1, HostMates: 2}, 250_000},
+		{"host, off", OnHost, "", SpeedInput{Model: "vgg", Has: 1, Wants: 1, HostMates: 2}, FullSpeed},
+		{"one on its network card and host: 0.6 x 0.5", 0, "", SpeedInput{Model: "vgg", Has: 1, Wants: 1, HostMates: 1, NICMates: 1}, 300_000},
+		{"network card, off", OnNIC, "", SpeedInput{Model: "vgg", Has: 1, Wants: 1, HostMates: 1, NICMates: 1}, 500_000},
+		{"beside a known model", 0, "", SpeedInput{Model: "vgg", Has: 1, Wants: 1, Beside: []Work{{"lm", 1}}}, 700_000},
+		{"beside any other, twice", 0, "", SpeedInput{Model: "vgg", Has: 1, Wants: 1, Beside: []Work{{"x", 1}, {"y", 1}}}, 90_000},
+		{"beside, 6 of 8 steps", 0, "", SpeedInput{Model: "a3c", Type: "V100", Has: 1, Wants: 1, Beside: []Work{{"lm", 1}}}, 750_000},
+		{"beside, from the other side, 3 of 6 steps", 0, "", SpeedInput{Model: "lm", Type: "V100", Has: 1, Wants: 1, Beside: []Work{{"a3c", 1}}}, 500_000},
+		{"two that do not fit together go on at a crawl", 0, "", SpeedInput{Model: "a3c", Type: "V100", Has: 1, Wants: 1, Beside: []Work{{"a3c", 1}}}, 1},
+		{"pairs, off", OnPairs, "", SpeedInput{Model: "a3c", Type: "V100", Has: 1, Wants: 1, Beside: []Work{{"a3c", 1}}}, FullSpeed},
+		{"2 GPUs of 4: between 1 and 3.1 is 1.7, of 3.1", 0, "", SpeedInput{Model: "vgg", Has: 2, Wants: 4}, 548_387},
+		{"16 GPUs of 8: no more is known", 0, "", SpeedInput{Model: "vgg", Has: 16, Wants: 8}, FullSpeed},
+		{"1 GPU of 2, 6 of 10 steps", 0, "", SpeedInput{Model: "lm", Type: "v100", Has: 1, Wants: 2}, 600_000},
+		{"GPUs, off", OnGPUs, "", SpeedInput{Model: "vgg", Has: 2, Wants: 4}, FullSpeed},
+		{"0.5 s of each turn of a minute", 0, "", SpeedInput{Model: "x", Has: 1, Wants: 1, TurnsEvery: 60_000_000, SuspendCost: 500_000}, 991_666},
+		{"turns, off", OnCosts, "", SpeedInput{Model: "x", Has: 1, Wants: 1, TurnsEvery: 60_000_000, SuspendCost: 500_000}, FullSpeed},
+		{"a turn that is all suspension", 0, "", SpeedInput{Model: "x", Has: 1, Wants: 1, TurnsEvery: 1, SuspendCost: 9}, 1},
 	} {
 		m := modelOf()
 		m.Off, m.Reference = c.off, c.ref
@@ -72,7 +72,7 @@ func TestSpeed(t *testing.T) {
 		}
 	}
 	empty := &Model{}
-	if got := empty.Speed(&Standing{Model: "vgg", Type: "K80", Has: 1, Wants: 8, Nodes: 4, Locality: CrossRack, HostMates: 9, NICMates: 9, Beside: []Work{{"x", 1}}}); got != FullSpeed {
+	if got := empty.Speed(&SpeedInput{Model: "vgg", Type: "K80", Has: 1, Wants: 8, Nodes: 4, Locality: CrossRack, HostMates: 9, NICMates: 9, Beside: []Work{{"x", 1}}}); got != FullSpeed {
 		t.Errorf("without any table: %d", got)
 	}
 }

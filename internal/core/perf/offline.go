@@ -10,11 +10,11 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Offline is what a model of speeds knows of types and numbers of GPUs, for the types of a
+// PlanningTable is what a model of speeds knows of types and numbers of GPUs, for the types of a
 // cluster, as policies may plan by it (model.Config.Throughputs). It lacks effects that are
 // switched off. If both have an entry for the same model, type and number, the table of
 // throughputs counts.
-func (m *Model) Offline(types []cell.TypeName) []model.Throughput {
+func (m *Model) PlanningTable(types []cell.TypeName) []model.Throughput {
 	if m == nil || m.Off&OnGPUs != 0 {
 		return nil
 	}
@@ -52,10 +52,10 @@ func (f *Factors) typesOf(model string, types []cell.TypeName, off bool) []cell.
 	return []cell.TypeName{""}
 }
 
-// On is the throughput of one model on a number of GPUs of a type, from its part of a table
+// RateOn is the throughput of one model on a number of GPUs of a type, from its part of a table
 // (model.GangView.Speeds). It is linear between two entries and constant beyond the last. Below
 // the first it falls with the GPUs, but not below 1. It is 0 if nothing is known.
-func On(speeds []model.Throughput, sku cell.TypeName, gpus int32) int64 {
+func RateOn(speeds []model.Throughput, sku cell.TypeName, gpus int32) int64 {
 	for _, of := range [2]cell.TypeName{sku, ""} {
 		at := sort.Search(len(speeds), func(i int) bool {
 			return cmp.Or(strings.Compare(string(speeds[i].SKU), string(of)), cmp.Compare(speeds[i].GPUs, gpus)) >= 0
@@ -67,7 +67,7 @@ func On(speeds []model.Throughput, sku cell.TypeName, gpus int32) int64 {
 		if at < len(speeds) && speeds[at].SKU == of {
 			high := &speeds[at]
 			// Rates are at most 2^50: the product may need more than 63 bits.
-			return max(low.Rate+part(high.Rate-low.Rate, int64(gpus-low.GPUs), int64(high.GPUs-low.GPUs)), int64(min(gpus, 1)))
+			return max(low.Rate+scaled(high.Rate-low.Rate, int64(gpus-low.GPUs), int64(high.GPUs-low.GPUs)), int64(min(gpus, 1)))
 		}
 		if low.Rate > 0 {
 			return low.Rate
@@ -76,5 +76,5 @@ func On(speeds []model.Throughput, sku cell.TypeName, gpus int32) int64 {
 	return 0
 }
 
-// part is n * a / b for 0 <= a <= b, rounded down, whatever the sign of n.
-func part(n, a, b int64) int64 { return n/b*a + n%b*a/b }
+// scaled is n * a / b for 0 <= a <= b, rounded down, whatever the sign of n.
+func scaled(n, a, b int64) int64 { return n/b*a + n%b*a/b }

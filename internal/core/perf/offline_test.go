@@ -22,7 +22,7 @@ func TestOfflineAgreesWithTheModel(t *testing.T) {
 		{Worker: "p100", Work: perf.Work{Model: "lstm", Scale: 1}, Rate: 5 * perf.PerSecond}}, nil)
 	types := []cell.TypeName{"K80", "V100"}
 	m := &perf.Model{Factors: f, Throughputs: gavel, Off: perf.OnLocality}
-	all := m.Offline(types)
+	all := m.PlanningTable(types)
 	of := func(model string) (out []model.Throughput) {
 		for _, s := range all {
 			if s.Model == model {
@@ -33,20 +33,20 @@ func TestOfflineAgreesWithTheModel(t *testing.T) {
 	}
 	for _, has := range []int32{1, 2, 3, 4, 6, 8, 12} {
 		for _, sku := range types {
-			want := m.Speed(&perf.Standing{Model: "vgg", Type: string(sku), Has: has, Wants: 4})
-			rate, usual := perf.On(of("vgg"), sku, has), perf.On(of("vgg"), "V100", 4)
+			want := m.Speed(&perf.SpeedInput{Model: "vgg", Type: string(sku), Has: has, Wants: 4})
+			rate, usual := perf.RateOn(of("vgg"), sku, has), perf.RateOn(of("vgg"), "V100", 4)
 			if got := perf.Speed(rate * int64(perf.FullSpeed) / usual); got < want*98/100 || got > want*102/100 {
 				t.Errorf("vgg on %d %s: speed %d, the model says %d", has, sku, got, want)
 			}
 		}
 	}
-	if a, b, c := perf.On(of("lstm"), "V100", 2), perf.On(of("lstm"), "V100", 1), perf.On(of("lstm"), "K80", 1); a*10 != b*18 || b != c*5 {
+	if a, b, c := perf.RateOn(of("lstm"), "V100", 2), perf.RateOn(of("lstm"), "V100", 1), perf.RateOn(of("lstm"), "K80", 1); a*10 != b*18 || b != c*5 {
 		t.Errorf("lstm: rates %d on 2 V100, %d on one, %d on a K80, want 18, 10 and 2", a, b, c)
 	}
-	if got := perf.On(of("*"), "K80", 2) * 4; got != perf.On(of("*"), "", 8) {
+	if got := perf.RateOn(of("*"), "K80", 2) * 4; got != perf.RateOn(of("*"), "", 8) {
 		t.Errorf("a quarter of the GPUs of any model makes %d", got)
 	}
-	if n := perf.On(nil, "V100", 4); n != 0 {
+	if n := perf.RateOn(nil, "V100", 4); n != 0 {
 		t.Errorf("nothing is known, and it is %d", n)
 	}
 	for i := 1; i < len(all); i++ {
@@ -54,7 +54,7 @@ func TestOfflineAgreesWithTheModel(t *testing.T) {
 			t.Errorf("%v stands before %v", all[i-1], all[i])
 		}
 	}
-	if off := (&perf.Model{Factors: f, Off: perf.OnGPUs}).Offline(types); off != nil {
+	if off := (&perf.Model{Factors: f, Off: perf.OnGPUs}).PlanningTable(types); off != nil {
 		t.Errorf("numbers of GPUs make no difference, and policies are told %v", off)
 	}
 }
@@ -62,7 +62,7 @@ func TestOfflineAgreesWithTheModel(t *testing.T) {
 // Between entries a rate is on the line between them, beyond the last it stays, and of a model
 // that is known none is 0: so says a walk through the whole table, too.
 func TestRatesBetweenEntries(t *testing.T) {
-	if got := perf.On([]model.Throughput{{Model: "m", GPUs: 8, Rate: 3}}, "V100", 1); got != 1 {
+	if got := perf.RateOn([]model.Throughput{{Model: "m", GPUs: 8, Rate: 3}}, "V100", 1); got != 1 {
 		t.Errorf("an eighth of a rate of 3 is %d, as if nothing were known", got)
 	}
 	r := rand.New(rand.NewPCG(1, 1))
@@ -77,7 +77,7 @@ func TestRatesBetweenEntries(t *testing.T) {
 		}
 		for gpus := int32(1); gpus < 40; gpus++ {
 			sku := []cell.TypeName{"A", "B", "C"}[r.IntN(3)]
-			if got, want := perf.On(table, sku, gpus), walked(table, sku, gpus); got > want+1 || got < want-1 {
+			if got, want := perf.RateOn(table, sku, gpus), walked(table, sku, gpus); got > want+1 || got < want-1 {
 				t.Fatalf("on %d %s of %v: %d, want %d", gpus, sku, table, got, want)
 			}
 		}

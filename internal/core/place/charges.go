@@ -11,7 +11,7 @@ import (
 )
 
 // A charge of bad hardware is a cell of a VC that is bound to a bad cell in its place (HiveD's
-// doomed bad cell, cell/doom.go). Charges move as part of the plan of a gang that finds no free
+// doomed bad cell, cell/charges.go). Charges move as part of the plan of a gang that finds no free
 // cells at its turn. That gang then starts or gets a reservation. The walk of a VC stops at
 // such a gang (postponed) until all other VCs were walked: gangs that need no move go first, in
 // every VC. The others follow by priority and submission, whatever their VC.
@@ -57,7 +57,7 @@ type Postponed struct {
 // HasTurn reports whether a gang may be tried in this walk: it had no turn in an earlier walk
 // of this Decide. It notes the turn.
 func (s *Finder) HasTurn(ref model.GangRef) bool {
-	if s.Cluster.Doomed() == 0 {
+	if s.Cluster.NumCharges() == 0 {
 		return true // no walk stops
 	}
 	if s.Charges.Had == nil {
@@ -88,7 +88,7 @@ type needed struct {
 
 // Mover returns a gang's mover; nil for opportunistic gangs and where nothing is charged.
 func (s *Finder) Mover(j *tables.Job, g int32, chains []bool) *mover {
-	if s.Cluster.Doomed() == 0 || j.Spec.Priority < cell.MinGuaranteed {
+	if s.Cluster.NumCharges() == 0 || j.Spec.Priority < cell.MinGuaranteed {
 		return nil
 	}
 	return &mover{s: s, space: j.Space, at: InTurn{j.Spec.Priority, model.GangRef{Job: j.ID, Gang: g}},
@@ -98,7 +98,7 @@ func (s *Finder) Mover(j *tables.Job, g int32, chains []bool) *mover {
 // moverOf returns the mover of a gang that waits for cells; nil where moving charges would not
 // help it, whatever it preempts.
 func (s *Finder) moverOf(j *tables.Job, g int, fits func() bool) *mover {
-	if s.Cluster.Doomed() == 0 || s.Charges.Tries > MovingMost || !s.concerned(j) {
+	if s.Cluster.NumCharges() == 0 || s.Charges.Tries > MovingMost || !s.concerned(j) {
 		return nil
 	}
 	chains, _ := s.Wants(j, int32(g))
@@ -116,7 +116,7 @@ func (s *Finder) moverOf(j *tables.Job, g int, fits func() bool) *mover {
 // may not use, or too far apart.
 func (s *Finder) concerned(j *tables.Job) bool {
 	if j.Spec.Restricted() || slices.ContainsFunc(s.Cluster.Charges(),
-		func(ch cell.Charge) bool { return s.Cluster.Shares(j.Space, ch.Space) }) {
+		func(ch cell.Charge) bool { return s.Cluster.SameOutermost(j.Space, ch.Space) }) {
 		return true
 	}
 	f := s.Cluster.Forest()
@@ -159,7 +159,7 @@ func (s *Finder) planUncharging(j *tables.Job, g int, r cell.Request) (Plan, boo
 	m := s.Mover(j, int32(g), chains)
 	try := func(holders []cell.AllocID) (p Plan, ok bool) {
 		ids := s.withAbove(holders)
-		defer s.Cluster.Demoted(ids)()
+		defer s.Cluster.DemoteTemporarily(ids)()
 		p, _, ok = m.Plan(func() (Plan, bool) {
 			q := s.Lifting(r, r.Priority)
 			res, ok := s.Cluster.Place(&r)
@@ -200,10 +200,10 @@ func (s *Finder) onCharged(space int32, prio cell.Priority) []cell.AllocID {
 }
 
 // shift looks for places of the charges with which fits is true, and counts its tries.
-func (m *mover) shift(fits func() bool) (cell.Shift, bool) {
+func (m *mover) shift(fits func() bool) (cell.ChargeMove, bool) {
 	s := m.s
-	ask := cell.Shifting{Space: m.space, Chains: m.chains, Idle: s.idleVC, Needs: m.need, Fits: fits}
-	sh, ok := s.Cluster.Shift(&ask)
+	ask := cell.ChargeMoveRequest{Space: m.space, Chains: m.chains, Idle: s.idleVC, Needs: m.need, Fits: fits}
+	sh, ok := s.Cluster.MoveCharges(&ask)
 	if s.Charges.Tries += ask.Tries; ok {
 		s.Charges.Tries = 0 // successful tries do not count
 	}
@@ -304,7 +304,7 @@ func (s *Finder) inVain(e index.Queued, vain *[]whoAsked) bool {
 	}
 	q := s.Request(Want{J: j, G: e.Gang})
 	q.Avoided = nil
-	q.Lift = &cell.Lift{Opportunistic: true, Below: cell.MaxGuaranteed + 1}
+	q.Preempt = &cell.Preemptible{Opportunistic: true, Below: cell.MaxGuaranteed + 1}
 	all := q
 	all.Priority = cell.MaxGuaranteed + 1
 	if s.Cluster.FitsLater(&q, s.revocable(&all)) {
@@ -349,6 +349,6 @@ func (s *Finder) couldLift(j *tables.Job, g int, r *cell.Request) bool {
 // MustWalk reports whether the walk of a VC may find something. With charges, any settled event
 // may: a charge may move once another gang does not need the cells any more.
 func (s *Finder) MustWalk(space int32) bool {
-	return s.AllDirty || s.Charges.News && s.Cluster.Doomed() > 0 || s.Dirty.Spaces[space] || s.Dirty.Itself[space] ||
+	return s.AllDirty || s.Charges.News && s.Cluster.NumCharges() > 0 || s.Dirty.Spaces[space] || s.Dirty.Itself[space] ||
 		s.Dirty.Always[space]
 }

@@ -50,7 +50,7 @@ func (s *Finder) PlanClearing(r cell.Request, holders []cell.AllocID) (Plan, boo
 		return Plan{}, false
 	}
 	q := s.Lifting(r, cell.MinGuaranteed)
-	done, res, ok := s.Cluster.ClearedFits(&q, holders, s.Tied)
+	done, res, ok := s.Cluster.FitsClearing(&q, holders, s.Tied)
 	if !ok {
 		return Plan{}, false
 	}
@@ -118,7 +118,7 @@ func (s *Finder) planChoice(q *cell.Request, holders []cell.AllocID, set uint) (
 		}
 		return q.Cost(id)
 	}
-	back := s.Cluster.Demoted(ids)
+	back := s.Cluster.DemoteTemporarily(ids)
 	res, ok := s.Cluster.Place(&try)
 	back()
 	if !ok {

@@ -56,7 +56,7 @@ func (s *Finder) withExtras(r cell.Request, res cell.Result, due bool) cell.Resu
 	if len(victims) == len(res.Victims) {
 		return res
 	}
-	r.Lift = &cell.Lift{Also: func(id cell.AllocID) bool { return slices.Contains(victims, id) }}
+	r.Preempt = &cell.Preemptible{Also: func(id cell.AllocID) bool { return slices.Contains(victims, id) }}
 	if better, ok := s.Cluster.Place(&r); ok {
 		if s.fullGangs(better) < s.fullGangs(res) {
 			return better

@@ -58,7 +58,7 @@ func (s *Finder) unlentFar(far cell.NodeSet) (out []claim) {
 				continue
 			}
 			q := cell.Request{Space: space, Priority: cell.MaxGuaranteed, Members: unbound[int16(i)],
-				Keep: taken.With(c.Leaves), Preferred: far}
+				Excluded: taken.With(c.Leaves), Preferred: far}
 			q.Blocked = slices.Repeat([]bool{true}, len(f.Chains))
 			q.Blocked[i] = false
 			held, leaves := s.claimCells(q)
@@ -108,7 +108,7 @@ func (s *Finder) claimCells(q cell.Request) (held []cell.RootID, leaves cell.Lea
 		for _, l := range state.LeavesOf(&res.Placement) {
 			leaves = leaves.Add(l)
 		}
-		held, q.Keep = append(held, roots...), q.Keep.With(leaves)
+		held, q.Excluded = append(held, roots...), q.Excluded.With(leaves)
 		return true
 	}
 	if near == nil && (try(all, nil, false) || try(all, nil, true)) {
@@ -132,7 +132,7 @@ func (s *Finder) claimCells(q cell.Request) (held []cell.RootID, leaves cell.Lea
 // keptLeaves returns the leaves that a gang must not take: those of Keep and, for opportunistic
 // gangs, the claims of other VCs that lend nothing.
 func (s *Finder) keptLeaves(r *cell.Request) cell.LeafSet {
-	keep := r.Keep
+	keep := r.Excluded
 	if r.Priority >= cell.MinGuaranteed || s.AllLend() {
 		return keep
 	}

@@ -9,7 +9,7 @@ import (
 // FitsEver reports whether a gang could be placed if all cells were free and healthy.
 func FitsEver(s *Finder, j *tables.Job, g int) bool {
 	r := s.Request(Want{J: j, G: int32(g)})
-	r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = nil, nil, nil, true
+	r.Avoided, r.Reach, r.Excluded, r.IgnoreHealth = nil, nil, nil, true
 	return s.mayFit(j, g, r)
 }
 
@@ -52,7 +52,7 @@ func (s *Finder) packs(j *tables.Job, g int, r cell.Request) bool {
 	r.Priority = cell.Opportunistic
 	for l := range f.Leaves {
 		if s.PinnedAway(j, g, f.Leaves[l]) {
-			r.Keep = r.Keep.Add(cell.LeafID(l))
+			r.Excluded = r.Excluded.Add(cell.LeafID(l))
 		}
 	}
 	res, ok := s.Vacant().Place(&r)

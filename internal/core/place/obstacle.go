@@ -87,7 +87,7 @@ func (s *Finder) CouldEverFit(key tables.FitKey, r cell.Request) bool {
 	if never, ok := s.remembered().neverFits[key]; ok {
 		return !never
 	}
-	r.Avoided, r.Reach, r.Keep, r.IgnoreHealth = nil, nil, nil, true
+	r.Avoided, r.Reach, r.Excluded, r.IgnoreHealth = nil, nil, nil, true
 	res, ok := s.Vacant().Place(&r)
 	return !Remember(&s.remembered().neverFits, key, !ok && !res.Bounded)
 }
@@ -108,14 +108,14 @@ const (
 // fit beside what runs, or bad hardware without which it could not run even alone.
 func (s *Finder) Fault(w Want) fault {
 	j, g := w.J, w.G
-	if !s.Cluster.Ailed() && !j.Gangs[g].Avoids() {
+	if !s.Cluster.AnyBadOrUnknown() && !j.Gangs[g].Avoids() {
 		return Faultless
 	}
 	q := s.Request(w)
 	if j.Spec.Priority >= cell.MinGuaranteed { // what it may preempt is not in its way
-		q.Lift = &cell.Lift{Opportunistic: true, Below: j.Spec.Priority}
+		q.Preempt = &cell.Preemptible{Opportunistic: true, Below: j.Spec.Priority}
 	}
-	if !s.Cluster.Ailed() && q.Avoided == nil {
+	if !s.Cluster.AnyBadOrUnknown() && q.Avoided == nil {
 		return Faultless
 	}
 	open, both := q, q
@@ -147,7 +147,7 @@ func (s *Finder) Fault(w Want) fault {
 		return Broken
 	case !s.runsAlone(w, &open):
 		return Crowded
-	case s.Cluster.Stuck() && !s.enoughLeave(&both) && s.fitsWithoutLost(&both):
+	case s.Cluster.AnyUnknown() && !s.enoughLeave(&both) && s.fitsWithoutLost(&both):
 		return lost
 	}
 	return Faultless
@@ -160,7 +160,7 @@ func (s *Finder) someLeave(space int32) bool {
 	return slices.ContainsFunc(s.Holders[space], func(slot int32) bool {
 		a := &s.Attempts[slot]
 		al := s.Cluster.Alloc(a.Alloc)
-		return a.State != model.AttemptReserving && !al.Opportunistic() && al.Mood() == cell.Leaving
+		return a.State != model.AttemptReserving && !al.Opportunistic() && al.Intent() == cell.Leaving
 	})
 }
 
@@ -187,7 +187,7 @@ func (s *Finder) room(j *tables.Job, g int, q *cell.Request) (most, sure int32) 
 	for i := range sp.Roots {
 		if r := &sp.Roots[i]; usable[r.Chain] {
 			if most += f.Chains[r.Chain].LeavesAt(r.Level); r.Doomed && !q.IgnoreHealth {
-				most -= s.Cluster.Ill(r.Cell)
+				most -= s.Cluster.BadLeaves(r.Cell)
 			}
 		}
 	}
@@ -195,9 +195,9 @@ func (s *Finder) room(j *tables.Job, g int, q *cell.Request) (most, sure int32) 
 	for _, slot := range s.Holders[j.Space] {
 		a := &s.Attempts[slot]
 		al := s.Cluster.Alloc(a.Alloc)
-		stuck := al.Mood() == cell.Stuck
+		stuck := al.Intent() == cell.Unknown
 		if a.State == model.AttemptReserving || s.ByAlloc[a.Alloc] != slot || al.Opportunistic() ||
-			!stuck && (al.Priority < j.Spec.Priority || al.Mood() == cell.Leaving) {
+			!stuck && (al.Priority < j.Spec.Priority || al.Intent() == cell.Leaving) {
 			continue
 		}
 		held := int32(0)
@@ -215,12 +215,12 @@ func (s *Finder) room(j *tables.Job, g int, q *cell.Request) (most, sure int32) 
 
 // takenOff counts a task's bad leaves in charged cells, which room has subtracted already.
 func (s *Finder) takenOff(leaves []cell.LeafID, q *cell.Request) (n int32) {
-	if s.Cluster.Doomed() == 0 || q.IgnoreHealth {
+	if s.Cluster.NumCharges() == 0 || q.IgnoreHealth {
 		return 0
 	}
 	for _, l := range leaves {
 		at := s.Cluster.Forest().Leaves[l]
-		if s.Cluster.Ill(at) == 0 {
+		if s.Cluster.BadLeaves(at) == 0 {
 			continue
 		}
 		if space, root := s.Cluster.RootOver(at); space != cell.None && s.Cluster.Space(space).Roots[root].Doomed {
@@ -237,7 +237,7 @@ func (s *Finder) runsAlone(w Want, q *cell.Request) bool {
 	if !s.fitsEmpty(w, q, false) {
 		return false
 	}
-	return w.J.Spec.Priority < cell.MinGuaranteed || s.Cluster.Doomed() == 0 || s.fitsEmpty(w, q, true) ||
+	return w.J.Spec.Priority < cell.MinGuaranteed || s.Cluster.NumCharges() == 0 || s.fitsEmpty(w, q, true) ||
 		s.fitsWithoutOwn(q)
 }
 
@@ -254,9 +254,9 @@ func (s *Finder) fitsWithoutOwn(q *cell.Request) bool {
 			promised = append(promised, a.Alloc)
 		}
 	}
-	defer s.Cluster.Demoted(own)()
+	defer s.Cluster.DemoteTemporarily(own)()
 	r := *q
-	r.Lift, r.Spared = &cell.Lift{Opportunistic: true}, nil
+	r.Preempt, r.Protected = &cell.Preemptible{Opportunistic: true}, nil
 	return s.Cluster.FitsLater(&r, promised)
 }
 
@@ -272,7 +272,7 @@ func (s *Finder) fitsEmpty(w Want, q *cell.Request, charged bool) bool {
 		_, ok := s.Vacant().Place(q)
 		return ok
 	}
-	if q.Keep != nil || w.Only != nil || q.Reach != nil {
+	if q.Excluded != nil || w.Only != nil || q.Reach != nil {
 		return place()
 	}
 	key := loneFit{tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: w.Gang().Shape.Text}, charged}
@@ -293,7 +293,7 @@ type loneFit struct {
 // own VC bears only charges that no other VC can, since charges move where they block no gang.
 func (s *Finder) fitsCharged(j *tables.Job, q *cell.Request) bool {
 	c := s.Vacant().Clone()
-	c.SettleHealth()
+	c.UpdateCharges()
 	fits := func() bool {
 		_, ok := c.Place(q)
 		return ok
@@ -305,7 +305,7 @@ func (s *Finder) fitsCharged(j *tables.Job, q *cell.Request) bool {
 	for ci := range chains {
 		chains[ci] = true
 	}
-	_, ok := c.Shift(&cell.Shifting{
+	_, ok := c.MoveCharges(&cell.ChargeMoveRequest{
 		Space: j.Space, Chains: chains, Fits: fits,
 		Idle:  func(space int32, _ int16) bool { return !s.inside(j.Space, space) },
 		Needs: func(int32, int16) bool { return false },
@@ -316,11 +316,11 @@ func (s *Finder) fitsCharged(j *tables.Job, q *cell.Request) bool {
 // enoughLeave reports whether a gang that may preempt nothing fits once all leaving attempts
 // are gone. A request that may preempt counts on that already.
 func (s *Finder) enoughLeave(q *cell.Request) bool {
-	if q.Lift != nil {
+	if q.Preempt != nil {
 		return false
 	}
 	r := *q
-	r.Lift = &cell.Lift{}
+	r.Preempt = &cell.Preemptible{}
 	return s.Cluster.FitsLater(&r, s.revocable(&r))
 }
 
@@ -328,9 +328,9 @@ func (s *Finder) enoughLeave(q *cell.Request) bool {
 // count as bad, even on a node in service, until they are proven dead.
 func (s *Finder) withoutLost(q *cell.Request) *cell.Request {
 	r := *q
-	r.Lift = &cell.Lift{Also: s.Stuck}
-	if q.Lift != nil {
-		r.Lift.Opportunistic, r.Lift.Below = q.Lift.Opportunistic, q.Lift.Below
+	r.Preempt = &cell.Preemptible{Also: s.Stuck}
+	if q.Preempt != nil {
+		r.Preempt.Opportunistic, r.Preempt.Below = q.Preempt.Opportunistic, q.Preempt.Below
 	}
 	return &r
 }
@@ -338,7 +338,7 @@ func (s *Finder) withoutLost(q *cell.Request) *cell.Request {
 // fitsWithoutLost reports whether a gang fits once all attempts of unknown state are dead:
 // their leaves are free then, and their cells may be bound elsewhere.
 func (s *Finder) fitsWithoutLost(q *cell.Request) bool {
-	defer s.Cluster.Demoted(s.lostHolders())()
+	defer s.Cluster.DemoteTemporarily(s.lostHolders())()
 	return s.Cluster.FitsLater(s.withoutLost(q), s.revocable(q))
 }
 
@@ -348,7 +348,7 @@ func (s *Finder) lostHolders() (out []cell.AllocID) {
 	for space := int32(1); space < int32(len(s.Holders)); space++ {
 		for _, slot := range s.Holders[space] {
 			id := s.Attempts[slot].Alloc
-			if al := s.Cluster.Alloc(id); s.ByAlloc[id] == slot && al.Mood() == cell.Stuck && !al.Opportunistic() {
+			if al := s.Cluster.Alloc(id); s.ByAlloc[id] == slot && al.Intent() == cell.Unknown && !al.Opportunistic() {
 				out = append(out, id)
 			}
 		}
@@ -364,7 +364,7 @@ func (s *Finder) HeldBy(j *tables.Job, g int32) []model.JobID {
 	q := s.Request(Want{J: j, G: g})
 	q.Avoided, q.IgnoreHealth = nil, true
 	if j.Spec.Priority >= cell.MinGuaranteed {
-		q.Lift = &cell.Lift{Opportunistic: true, Below: j.Spec.Priority}
+		q.Preempt = &cell.Preemptible{Opportunistic: true, Below: j.Spec.Priority}
 	}
 	res, bound := s.placeWithoutLost(&q)
 	var by []model.JobID
@@ -394,7 +394,7 @@ func (s *Finder) HeldBy(j *tables.Job, g int32) []model.JobID {
 func (s *Finder) placeWithoutLost(q *cell.Request) (res cell.Result, bound []cell.AllocID) {
 	r, past := s.withoutLost(q), s.revocable(q)
 	with := func(ids []cell.AllocID) bool {
-		defer s.Cluster.Demoted(ids)()
+		defer s.Cluster.DemoteTemporarily(ids)()
 		found, ok := s.Cluster.PlaceLater(r, past)
 		if ok {
 			res = found

@@ -38,7 +38,7 @@ func (w Want) Of(g int32) Want {
 // Request builds the search for one gang's cells, among free leaves only.
 func (s *Finder) Request(w Want) cell.Request {
 	j := w.J
-	r := cell.Request{Space: j.Space, Priority: j.Spec.Priority, Members: w.Gang().Shape.Members, Keep: w.Keep}
+	r := cell.Request{Space: j.Space, Priority: j.Spec.Priority, Members: w.Gang().Shape.Members, Excluded: w.Keep}
 	f := s.Cluster.Forest()
 	if j.Spec.Restricted() {
 		r.Allowed = s.AllowedNodes(j.Spec)
@@ -59,14 +59,14 @@ func (s *Finder) Request(w Want) cell.Request {
 	if len(j.Spec.PreferredNodes) == 0 {
 		r.Preferred = w.Prefer
 	}
-	r.Spared = s.spared(j, int(w.G))
+	r.Protected = s.spared(j, int(w.G))
 	r.Avoided = s.Closed(j)
 	for _, a := range tables.RareOf(w.Gang().Rare).Avoid {
 		if i := f.NodeIndex(a.Node); i != cell.None && a.Until > s.Now {
 			r.Avoided = r.Avoided.Add(i)
 		}
 	}
-	r.Keep = s.keptLeaves(&r)
+	r.Excluded = s.keptLeaves(&r)
 	r.Blocked = w.Blocked
 	return r
 }
@@ -90,7 +90,7 @@ func (s *Finder) Meeting(w Want, r cell.Request) []cell.Level {
 	if r.Allowed = nil; j.Spec.Restricted() {
 		r.Allowed = s.AllowedNodes(j.Spec)
 	}
-	r.Keep, r.IgnoreHealth = nil, true
+	r.Excluded, r.IgnoreHealth = nil, true
 	for near := w.Near; near > model.Anywhere; near-- {
 		r.Reach = s.nearness(r.Members, near)
 		if _, ok := s.Vacant().Place(&r); ok {
@@ -154,7 +154,7 @@ func (s *Finder) AllowedNodes(spec *model.Job) cell.NodeSet {
 // guaranteed work of the same VC with a priority below limit. What is leaving anyway costs
 // nothing. Cells of attempts of unknown state are never counted on.
 func (s *Finder) Lifting(r cell.Request, limit cell.Priority) cell.Request {
-	r.Lift = &cell.Lift{Opportunistic: true, Below: limit}
+	r.Preempt = &cell.Preemptible{Opportunistic: true, Below: limit}
 	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := s.Holder(id)
 		c := s.cost(a)
@@ -176,7 +176,7 @@ func (s *Finder) cost(a *tables.Attempt) cell.Cost {
 	)
 	j := &s.Jobs[a.Job]
 	c := s.InOrder(a, min(s.lostWork(a), 1<<62))
-	c.Of, c.Preempted = 1, min(j.Preempted, fullGang-1)
+	c.Count, c.Preempted = 1, min(j.Preempted, fullGang-1)
 	extra, above := s.IsExtra(a), int32(j.Spec.Priority-cell.MinGuaranteed)
 	switch {
 	case above < 0:
@@ -199,7 +199,7 @@ func (s *Finder) InOrder(a *tables.Attempt, lost int64) cell.Cost {
 	const gangs = 1 << 14 // more than a job may have
 	at := int64(a.ID.Job)*gangs + int64(a.ID.Gang)
 	early := int64(1<<50) - min(at, 1<<50)
-	return cell.Cost{Lost: lost, Early: early, Earlier: early}
+	return cell.Cost{Lost: lost, Earliest: early, EarlySum: early}
 }
 
 // fullGang is added to the preemptions of a full gang, so that members above a minimum are
@@ -225,17 +225,17 @@ func (s *Finder) lostWork(a *tables.Attempt) int64 {
 // Plan is one way to give a gang cells now.
 type Plan struct {
 	Placement cell.Placement
-	Victims   []cell.AllocID // must be dead before it starts; empty if the cells are free
-	Lazies    []cell.AllocID // become opportunistic first, and keep running
-	Cleared   []cell.AllocID // lose their guarantee and stop: their VC's cells must be bound elsewhere
-	Revoked   []int32        // reservations that are taken back, as attempt slots
-	Over      bool           // the policy lets it take cells from its own priority
-	Shift     cell.Shift     // charges of bad hardware that move
+	Victims   []cell.AllocID  // must be dead before it starts; empty if the cells are free
+	Lazies    []cell.AllocID  // become opportunistic first, and keep running
+	Cleared   []cell.AllocID  // lose their guarantee and stop: their VC's cells must be bound elsewhere
+	Revoked   []int32         // reservations that are taken back, as attempt slots
+	Over      bool            // the policy lets it take cells from its own priority
+	Shift     cell.ChargeMove // charges of bad hardware that move
 }
 
 // Disturbs reports whether the plan takes anything from another gang, or moves charges.
 func (p *Plan) Disturbs() bool {
-	return len(p.Shift.Spared)+len(p.Victims)+len(p.Lazies)+len(p.Cleared)+len(p.Revoked) > 0
+	return len(p.Shift.Undoomed)+len(p.Victims)+len(p.Lazies)+len(p.Cleared)+len(p.Revoked) > 0
 }
 
 // Plan finds cells for a gang. It tries, in this order: free cells; making gangs of its VC
@@ -250,7 +250,7 @@ func (s *Finder) Plan(w Want) (Plan, bool) {
 		return Plan{}, false
 	}
 	r := s.Request(w)
-	if j.Gangs[g].Leaves <= s.Cluster.Rest() { // else there are too few free leaves
+	if j.Gangs[g].Leaves <= s.Cluster.IdleCount() { // else there are too few free leaves
 		if res, ok := s.Cluster.Place(&r); ok {
 			return Plan{Placement: res.Placement}, true
 		}
@@ -270,7 +270,7 @@ func (s *Finder) Plan(w Want) (Plan, bool) {
 		return p, ok
 	}
 	if lazies := s.lazies(r.Space, j.Spec.Priority); !extra && len(lazies) > 0 {
-		if done, res, ok := s.Cluster.DemotedFits(&r, lazies, s.Tied); ok {
+		if done, res, ok := s.Cluster.FitsDemoting(&r, lazies, s.Tied); ok {
 			return Plan{Placement: res.Placement, Lazies: done}, true
 		}
 	}
@@ -286,7 +286,7 @@ func (s *Finder) Plan(w Want) (Plan, bool) {
 		return p, true
 	}
 	p, over, ok := m.Plan(func() (Plan, bool) { return s.planGuaranteed(&r) })
-	if over || s.Cluster.Doomed() == 0 {
+	if over || s.Cluster.NumCharges() == 0 {
 		return p, ok
 	}
 	return s.planUncharging(j, g, r)
@@ -333,7 +333,7 @@ const TrimMost = 64
 // opportunistic as well, then members above a minimum, then full gangs of rising priorities.
 func (s *Finder) planLifting(r *cell.Request, prio cell.Priority) (Plan, bool) {
 	limits := s.Limits(r.Space, prio)
-	if r.Leaves() <= s.Cluster.Rest()+s.Cluster.Loose() { // else too little is lent
+	if r.Leaves() <= s.Cluster.IdleCount()+s.Cluster.PreemptibleCount() { // else too little is lent
 		if p, ok := s.PlanLifted(s.Lifting(*r, limits[0])); ok {
 			return p, true
 		}
@@ -347,7 +347,7 @@ func (s *Finder) planLifting(r *cell.Request, prio cell.Priority) (Plan, bool) {
 	if s.PartialJobs > 0 {
 		_, p, ok := lowest(s, limits[1:], func(limit cell.Priority) cell.Request {
 			q := s.Lifting(*r, cell.MinGuaranteed)
-			q.Lift.Also = s.extrasBelow(r.Space, limit)
+			q.Preempt.Also = s.extrasBelow(r.Space, limit)
 			return q
 		})
 		if ok {
@@ -356,7 +356,7 @@ func (s *Finder) planLifting(r *cell.Request, prio cell.Priority) (Plan, bool) {
 	}
 	limit, p, ok := lowest(s, limits[1:], func(limit cell.Priority) cell.Request {
 		q := s.Lifting(*r, limit)
-		q.Lift.Also = s.extrasBelow(r.Space, prio)
+		q.Preempt.Also = s.extrasBelow(r.Space, prio)
 		return q
 	})
 	if ok {
@@ -389,7 +389,7 @@ func lowest(s *Finder, limits []cell.Priority, request func(cell.Priority) cell.
 	had := s.Cluster.Work().WithinReserve(2)
 	sort.Search(len(limits)-1, fits) // the last success is for the lowest limit that fits
 	s.Cluster.EndBudget(had)
-	return limit, s.PlanOf(q, s.Cluster.Settle(&q, found), false), true
+	return limit, s.PlanOf(q, s.Cluster.MinimizeVictims(&q, found), false), true
 }
 
 // planLazyLifting makes as few gangs of the VC opportunistic as it can, and preempts other
@@ -399,11 +399,11 @@ func (s *Finder) planLazyLifting(r cell.Request, lazies []cell.AllocID) (Plan, b
 		return Plan{}, false
 	}
 	q := s.Lifting(r, cell.MinGuaranteed)
-	q.Lift = &cell.Lift{Also: func(id cell.AllocID) bool {
+	q.Preempt = &cell.Preemptible{Also: func(id cell.AllocID) bool {
 		return s.Cluster.Alloc(id).Opportunistic() && !s.Stuck(id) && !slices.Contains(lazies, id) &&
-			(r.Spared == nil || !r.Spared(id))
+			(r.Protected == nil || !r.Protected(id))
 	}}
-	done, res, ok := s.Cluster.DemotedFits(&q, lazies, s.Tied)
+	done, res, ok := s.Cluster.FitsDemoting(&q, lazies, s.Tied)
 	return Plan{Placement: res.Placement, Lazies: done, Victims: res.Victims}, ok
 }
 

@@ -24,8 +24,8 @@ func (s *Finder) LaziesAt(space int32, prio cell.Priority, extras bool) []index.
 
 // PlanUpgrade returns the bindings that make an attempt guaranteed again, and the charges that
 // must move for it.
-func (s *Finder) PlanUpgrade(a *tables.Attempt) (binds []cell.Bind, sh cell.Shift, ok bool) {
-	if binds, ok = s.upgradable(a); ok || s.Cluster.Doomed() == 0 {
+func (s *Finder) PlanUpgrade(a *tables.Attempt) (binds []cell.Bind, sh cell.ChargeMove, ok bool) {
+	if binds, ok = s.upgradable(a); ok || s.Cluster.NumCharges() == 0 {
 		return binds, sh, ok
 	}
 	fits := func() (ok bool) {

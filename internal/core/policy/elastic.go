@@ -11,7 +11,7 @@ import (
 
 // sizable reports whether a gang can have more than one size of which something is known.
 func sizable(g *model.GangView) bool {
-	return g.Sizes.Most > g.Sizes.Least && perf.On(g.Speeds, declaredOn(g), usualGPUs(g)) > 0
+	return g.Sizes.Most > g.Sizes.Least && perf.RateOn(g.Speeds, declaredOn(g), usualGPUs(g)) > 0
 }
 
 // gpusOf is how many GPUs a gang has with so many members.
@@ -60,7 +60,7 @@ func peaks(g *model.GangView, sku cell.TypeName) []int32 {
 func declaredOn(g *model.GangView) cell.TypeName {
 	best, most := cell.TypeName(""), int64(-1)
 	for _, sku := range skusOf(g) {
-		if rate := perf.On(g.Speeds, sku, usualGPUs(g)); rate > most {
+		if rate := perf.RateOn(g.Speeds, sku, usualGPUs(g)); rate > most {
 			best, most = sku, rate
 		}
 	}
@@ -70,8 +70,8 @@ func declaredOn(g *model.GangView) cell.TypeName {
 // atSize is how long a gang takes on a type with so many members, if it takes left where its
 // run time is declared for. Where the offline model knows too little, that is left as well.
 func atSize(g *model.GangView, left int64, sku cell.TypeName, members int32) int64 {
-	usual := perf.On(g.Speeds, declaredOn(g), usualGPUs(g))
-	rate := perf.On(g.Speeds, sku, gpusOf(g, members))
+	usual := perf.RateOn(g.Speeds, declaredOn(g), usualGPUs(g))
+	rate := perf.RateOn(g.Speeds, sku, gpusOf(g, members))
 	if usual <= 0 || rate <= 0 {
 		return left
 	}

@@ -81,7 +81,7 @@ type forecast struct {
 // factor is the ratio of a gang's run times at to and at from, as a fraction; known says that
 // it is the offline model's, not taken to be linear in GPUs.
 func factor(g *model.GangView, to, from place) (num, den int64, known bool) {
-	a, b := perf.On(g.Speeds, from.sku, from.gpus), perf.On(g.Speeds, to.sku, to.gpus)
+	a, b := perf.RateOn(g.Speeds, from.sku, from.gpus), perf.RateOn(g.Speeds, to.sku, to.gpus)
 	if a > 0 && b > 0 {
 		return a, b, true
 	}

@@ -129,7 +129,7 @@ func (s *study) cost(t *trial, members int32) int64 {
 // speed is how fast it is with so many members; linear in GPUs where the offline model knows
 // nothing.
 func (t *trial) speed(members int32) int64 {
-	if rate := perf.On(t.g.Speeds, declaredOn(&t.g), int32(t.gpus(members))); rate > 0 {
+	if rate := perf.RateOn(t.g.Speeds, declaredOn(&t.g), int32(t.gpus(members))); rate > 0 {
 		return rate
 	}
 	return t.gpus(members)

@@ -240,14 +240,14 @@ func (s Planner) planMove(ch *change, a *tables.Attempt) {
 	m := model.Move{Attempt: a.ID, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0, Drains: got.Drains}
 	owed := j.Spec.Priority >= cell.MinGuaranteed
 	back := a.Lazy && owed && ch.back(a)
-	if back && vc != cell.None && !got.Other {
+	if back && vc != cell.None && !got.DeviceChanged {
 		m.Placement.Binds, m.Regained = ch.next.Regain(vc, &m.Placement, started)
 	}
 	lazy := m.Lazy || back && !m.Regained
 	switch {
 	case s.IsExtra(a) && owed && ch.lent[a.ID.Job]:
 		lazy, m.Placement.Binds = true, nil // like everywhere, it follows its minimum
-	case lazy && !got.Other && vc != cell.None:
+	case lazy && !got.DeviceChanged && vc != cell.None:
 		m.Placement.Binds, lazy = ch.rearrange(vc, &m.Placement, started)
 	}
 	m.Lazy, m.Regained = lazy && !a.Lazy, back && !lazy

@@ -299,9 +299,9 @@ func (s *State) blame(n *tables.NodeNote) {
 }
 
 func setBlame(c *cell.Cluster, node int32, n *tables.NodeNote) {
-	c.SetBlame(node, cell.Down, n.Down)
-	c.SetBlame(node, cell.Cordoned, n.Cordon)
-	c.SetBlame(node, cell.Suspect, n.Suspect > 0)
+	c.SetNodeFaults(node, cell.Down, n.Down)
+	c.SetNodeFaults(node, cell.Cordoned, n.Cordon)
+	c.SetNodeFaults(node, cell.Suspect, n.Suspect > 0)
 }
 
 // Vacant is the cluster with nothing in use and the present health; the first call builds it.

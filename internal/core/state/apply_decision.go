@@ -85,7 +85,7 @@ func (s *State) applyDecision(e model.Event) bool {
 		s.Cluster.Doom(s.charged(e.VC, e.Container), e.Root, e.Cell)
 		s.DirtyAll()
 	case model.Spared:
-		s.Cluster.Spare(s.charged(e.VC, e.Container), e.Root)
+		s.Cluster.Undoom(s.charged(e.VC, e.Container), e.Root)
 		s.DirtyAll()
 	case model.AttemptEnded:
 		s.applyAttemptEnded(e)
@@ -276,7 +276,7 @@ func (s *State) freeAttempt(a *tables.Attempt) {
 		s.ByAlloc[alloc] = tables.None
 		s.Release(alloc)
 	}
-	if s.LookAgain.By(s.Jobs[a.Job].Space); s.Jobs[a.Job].Spec.Priority < cell.MinGuaranteed || s.Cluster.Ailed() {
+	if s.LookAgain.By(s.Jobs[a.Job].Space); s.Jobs[a.Job].Spec.Priority < cell.MinGuaranteed || s.Cluster.AnyBadOrUnknown() {
 		s.LookAgain.All = true
 	}
 	s.SpareAttempts = append(s.SpareAttempts, slot)

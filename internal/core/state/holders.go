@@ -24,14 +24,14 @@ func (s *State) setMood(a *tables.Attempt) {
 	if s.Shared(a) {
 		mood = s.Holder(a.Alloc).Mood()
 		for _, m := range s.MembersOf(a.Alloc) {
-			if mood == cell.Stuck || m.Mood() == cell.Stuck {
-				mood = cell.Stuck
+			if mood == cell.Unknown || m.Mood() == cell.Unknown {
+				mood = cell.Unknown
 			} else if m.Mood() != mood {
 				mood = cell.Staying
 			}
 		}
 	}
-	s.Cluster.SetMood(a.Alloc, mood)
+	s.Cluster.SetIntent(a.Alloc, mood)
 }
 
 // MembersOf returns the members of an allocation, in order of their ids.

@@ -35,7 +35,7 @@ type image struct {
 	Moved    []moved              `json:"moved,omitempty"`
 	Nodes    []tables.NodeNote    `json:"nodes"`
 	Leaves   []tables.LeafNote    `json:"leaves"`
-	Bound    []cell.Bound         `json:"bound,omitempty"`
+	Bound    []cell.UnownedBind   `json:"bound,omitempty"`
 	Shares   []shareImage         `json:"shares,omitempty"` // in order of their first attempts
 	Again    model.Time           `json:"again"`
 	AgainFor []cell.VCName        `json:"again_for,omitempty"`
@@ -134,7 +134,7 @@ type attemptImage struct {
 func (s *State) Save() []byte {
 	im := image{Version: snapshotVersion, Seq: s.Seq, Now: s.Now, NextJob: s.NextJob, Config: s.Config, Notes: s.Notes, Failed: s.Failed, Debts: s.Debts, Moved: s.Moved, Leaves: s.Leaves, Again: s.Again, AgainFor: s.AgainFor, Turns: s.turns, Bookings: s.Bookings, Decided: s.Decided, Habits: s.Habits.Rows()}
 	if s.Cluster != nil {
-		im.Bound = s.Cluster.Bound()
+		im.Bound = s.Cluster.UnownedBinds()
 	}
 	for _, n := range s.Nodes {
 		if n.Down || n.Cordon || n.Suspect > 0 || n.Reason != "" || n.Cordoned != "" || len(n.Refused) > 0 {

@@ -196,7 +196,7 @@ func (s Foresight) ofAttempt(a *tables.Attempt) (out []model.Coming) {
 		const says = "it runs on devices no longer in the configuration: it may finish there, but not start there again"
 		out = append(out, model.Coming{Kind: model.ComesFile, Message: says})
 	}
-	if len(s.Leaves) > 0 || s.Cluster.Ailed() {
+	if len(s.Leaves) > 0 || s.Cluster.AnyBadOrUnknown() {
 		out = append(out, s.ills(a)...)
 	}
 	return out

@@ -333,7 +333,7 @@ func (s *Status) vcStatus(space int32) model.VCStatus {
 		}
 		first := f.Cells[r.Cell].FirstLeaf
 		for l := first; l < first+cell.LeafID(f.NumLeaves(r.Cell)); l++ {
-			if s.Cluster.LeafBad(l) || s.Cluster.Blame(f.Cells[f.Leaves[l]].Node)&^cell.Cordoned != 0 {
+			if s.Cluster.LeafBad(l) || s.Cluster.NodeFaults(f.Cells[f.Leaves[l]].Node)&^cell.Cordoned != 0 {
 				use.Bad++
 			}
 		}
@@ -370,7 +370,7 @@ func (s *Status) NodeStatuses() []model.NodeStatus {
 	f := s.Cluster.Forest()
 	out := make([]model.NodeStatus, 0, len(f.Nodes))
 	for i := range f.Nodes {
-		b := s.Cluster.Blame(int32(i))
+		b := s.Cluster.NodeFaults(int32(i))
 		n := model.NodeStatus{Name: f.Nodes[i].Name, Up: b&cell.Down == 0, Cordoned: b&cell.Cordoned != 0}
 		note := s.Noted(n.Name)
 		n.Suspect, n.Reason, n.Drain = note.Suspect, note.Reason, note.Drain

@@ -7,10 +7,10 @@ import (
 
 // Mood is what the cells know of an attempt's intent: it stays, it is leaving, or its state is
 // unknown.
-func (a *Attempt) Mood() cell.Mood {
+func (a *Attempt) Mood() cell.Intent {
 	switch a.State {
 	case model.AttemptUnknown:
-		return cell.Stuck
+		return cell.Unknown
 	case model.AttemptStopping:
 		return cell.Leaving
 	}

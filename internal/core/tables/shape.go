@@ -22,7 +22,7 @@ type Shape struct {
 // LeafBad reports whether a leaf or its node is out of service.
 func (s *Tables) LeafBad(l cell.LeafID) bool {
 	f := s.Cluster.Forest()
-	return s.Cluster.LeafBad(l) || s.Cluster.Blame(f.Cells[f.Leaves[l]].Node) != 0
+	return s.Cluster.LeafBad(l) || s.Cluster.NodeFaults(f.Cells[f.Leaves[l]].Node) != 0
 }
 
 // FitKey is what decides whether a gang fits if all cells are free.

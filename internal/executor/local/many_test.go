@@ -88,7 +88,7 @@ func TestLimitOfProcesses(t *testing.T) {
 		limited != strings.Contains(x.Message, "300 processes") {
 		t.Errorf("it ended with %+v", x)
 	}
-	v := exit.Judge(exit.Seen{Code: x.Code, Cause: string(x.Cause), Own: x.Own, End: "failed"})
+	v := exit.Judge(exit.Observed{Code: x.Code, Cause: string(x.Cause), EndedItself: x.Own, End: "failed"})
 	if limited != (v.Class == exit.Resource && v.Retry == exit.Never) {
 		t.Errorf("which means %+v", v)
 	}

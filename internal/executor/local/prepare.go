@@ -405,7 +405,7 @@ func (t *liveTask) identify(boxed bool) (*task.Account, *outcome) {
 // groups are the extra groups of a task, by the SKU of its leaves. A process without a user of
 // its own has the server's groups.
 func (t *liveTask) groups(who *task.Account) ([]uint32, error) {
-	list, err := task.Groups(t.start.SKU.Groups, sockets(t.e.containers.engine), cell.Powerful)
+	list, err := task.Groups(t.start.SKU.Groups, sockets(t.e.containers.engine), cell.PrivilegedGroup)
 	boxed := t.e.containers.runs(&t.at.start.Job.Roles[t.start.Role])
 	if err == nil && len(list) > 0 && who == nil && !boxed && os.Geteuid() != 0 {
 		have, _ := os.Getgroups()

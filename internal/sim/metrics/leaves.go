@@ -29,7 +29,7 @@ type leafStates struct {
 	closed [numStates]uint64 // area when the last open job ended
 	last   model.Time
 	// Marks of nodes and leaves outlive a configuration.
-	nodeNotes map[cell.NodeName]cell.Blame
+	nodeNotes map[cell.NodeName]cell.NodeFaults
 	leafNotes map[leafName]bool
 }
 
@@ -60,7 +60,7 @@ func (s *nodeLeaves) fragmented() int64 {
 // nodeGangs are the attempts on one node. sum adds up their slots, so with one attempt it is
 // that attempt's slot.
 type nodeGangs struct {
-	blame cell.Blame
+	blame cell.NodeFaults
 	count int32
 	sum   int64
 	stamp uint32
@@ -75,7 +75,7 @@ type leafName struct {
 }
 
 func (r *leafStates) init() {
-	r.nodeNotes, r.leafNotes = map[cell.NodeName]cell.Blame{}, map[leafName]bool{}
+	r.nodeNotes, r.leafNotes = map[cell.NodeName]cell.NodeFaults{}, map[leafName]bool{}
 }
 
 // build lays out a cluster whose leaves are not held.
@@ -204,7 +204,7 @@ func (f *Fold) release(leaves []cell.LeafID) {
 }
 
 // markNode sets or clears one cause for which a node is bad.
-func (f *Fold) markNode(name cell.NodeName, b cell.Blame, on bool) {
+func (f *Fold) markNode(name cell.NodeName, b cell.NodeFaults, on bool) {
 	r := &f.leaves
 	if on {
 		r.nodeNotes[name] |= b

@@ -64,7 +64,7 @@ func (p *plan) addThroughputs(c *model.Config) {
 	for _, sku := range c.Cluster.SKUs {
 		types = append(types, sku.Name)
 	}
-	c.Throughputs = p.model.Offline(types)
+	c.Throughputs = p.model.PlanningTable(types)
 }
 
 // seconds reads a time in seconds.

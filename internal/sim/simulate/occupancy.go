@@ -39,7 +39,7 @@ type tenant struct {
 	elastic  bool   // its job is elastic: it has members above a minimum
 	moved    bool   // it is on a machine on which its last attempt was not
 	round    uint64 // in which its speed was last computed
-	standing perf.Standing
+	standing perf.SpeedInput
 	// sharing are the other attempts on the same GPUs. Only those with the same turn are in
 	// standing.Beside.
 	sharing []model.AttemptID
@@ -112,7 +112,7 @@ func (c *occupancy) enter(id model.AttemptID, j *model.Job, tasks []cell.Task) p
 	if l := c.live[id]; l != nil {
 		return l.speed
 	}
-	l := &tenant{id: id, speed: perf.FullSpeed, standing: perf.Standing{Model: j.Hints.Model}}
+	l := &tenant{id: id, speed: perf.FullSpeed, standing: perf.SpeedInput{Model: j.Hints.Model}}
 	c.occupy(l, tasks)
 	l.standing.Wants = l.gpus
 	if l.elastic = slices.ContainsFunc(j.Gangs, func(g model.Gang) bool { return g.Extra }); l.elastic {

@@ -46,7 +46,7 @@ func readTaskGroups(r *document.Reader, m *document.MapReader) (list []string) {
 		case err != nil && !groupName.MatchString(name):
 			r.Problem(item, "%s is no group of a machine: write its name, such as render, or its number",
 				document.Quote(name))
-		case name == "0" || cell.Powerful(name):
+		case name == "0" || cell.PrivilegedGroup(name):
 			r.Problem(item, "the group %s has rights over the whole machine, and no task gets it: "+
 				"write that of the devices, such as render or video", name)
 		case slices.Contains(list, name):

@@ -227,7 +227,7 @@ func (t *Twin) Sound() bool {
 func (t *Twin) healthy() set {
 	var out set
 	for l := range cell.LeafID(len(t.f.Leaves)) {
-		if !t.c.LeafBad(l) && t.c.Blame(t.f.Cells[t.f.Leaves[l]].Node) == 0 {
+		if !t.c.LeafBad(l) && t.c.NodeFaults(t.f.Cells[t.f.Leaves[l]].Node) == 0 {
 			out |= 1 << l
 		}
 	}
@@ -284,10 +284,10 @@ func (t *Twin) usable(r *cell.Request, gone Gone) set {
 	var out set
 	for l := range cell.LeafID(len(t.f.Leaves)) {
 		node := t.f.Cells[t.f.Leaves[l]].Node
-		if r.Allowed != nil && !r.Allowed.Has(node) || r.Avoided.Has(node) || r.Keep.Has(l) {
+		if r.Allowed != nil && !r.Allowed.Has(node) || r.Avoided.Has(node) || r.Excluded.Has(l) {
 			continue
 		}
-		if !r.IgnoreHealth && (t.c.LeafBad(l) || t.c.Blame(node) != 0) {
+		if !r.IgnoreHealth && (t.c.LeafBad(l) || t.c.NodeFaults(node) != 0) {
 			continue
 		}
 		hold, promised := t.c.Holder(l)

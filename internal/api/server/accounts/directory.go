@@ -87,7 +87,7 @@ func (a *accounts) updateUser(ctx context.Context, in *struct {
 		return nil, err
 	}
 	c := in.Body
-	if p := authorizer.Of(ctx).Principal; c.Password != nil && p.Known {
+	if p := authorizer.Of(ctx).Principal; c.Password != nil && p.IsUser {
 		if err := a.inPerson(p, "change a password"); err != nil {
 			return nil, err
 		}

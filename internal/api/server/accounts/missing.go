@@ -28,7 +28,7 @@ func MissingGroups(grants []access.Grant, directory *people.Directory) (warnings
 			if !strings.Contains(next, "did you mean") {
 				next = ": comb group create " + name + " makes it"
 			}
-			warnings = append(warnings, fmt.Sprintf("access of virtual clusters %s: there is no group %s%s", strings.Join(access.GivenTo(grants, name), ", "), name, next))
+			warnings = append(warnings, fmt.Sprintf("access of virtual clusters %s: there is no group %s%s", strings.Join(access.VCsGranted(grants, name), ", "), name, next))
 		}
 	}
 	return warnings

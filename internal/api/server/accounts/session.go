@@ -145,7 +145,7 @@ func (a *accounts) me(ctx context.Context, _ *struct{}) (*answered[rest.Me], err
 	if err != nil {
 		return nil, a.Fail(err)
 	}
-	out := rest.Me{Name: p.User, Account: p.Known, Administrator: p.Admin, Groups: append([]string{}, p.Groups...), VCs: []rest.MyVC{}}
+	out := rest.Me{Name: p.User, Account: p.IsUser, Administrator: p.Admin, Groups: append([]string{}, p.Groups...), VCs: []rest.MyVC{}}
 	out.May = words(table.Verbs(p, access.Object{}))
 	out.Own = words(table.Verbs(p, access.Object{VC: elsewhere, Owner: p.User}))
 	for i := range vcs {
@@ -156,7 +156,7 @@ func (a *accounts) me(ctx context.Context, _ *struct{}) (*answered[rest.Me], err
 		}
 	}
 	slices.SortFunc(out.VCs, func(a, b rest.MyVC) int { return strings.Compare(string(a.Name), string(b.Name)) })
-	if !p.Known {
+	if !p.IsUser {
 		out.Token = &rest.Token{ID: p.Token, Kind: "root", Name: "admin-token", User: p.User}
 		return answer(out)
 	}
@@ -195,7 +195,7 @@ func (a *accounts) own(p *access.Principal) (store.Token, bool) {
 // inPerson refuses requests about a user's own account by principals that did not sign in as
 // it.
 func (a *accounts) inPerson(p *access.Principal, what string) error {
-	if !p.Known {
+	if !p.IsUser {
 		return noAccount("it cannot " + what)
 	}
 	if t, ok := a.own(p); !ok || t.Kind != access.Session {
@@ -222,9 +222,9 @@ func (a *accounts) changePassword(ctx context.Context, in *struct{ Body rest.Pas
 func (a *accounts) whose(ctx context.Context, named string, verb access.Verb) (string, error) {
 	p := authorizer.Of(ctx).Principal
 	switch {
-	case named == "" && !p.Known:
+	case named == "" && !p.IsUser:
 		return "", noAccount("it has no tokens beside it; name a user with --user NAME")
-	case named == "" || named == p.User && p.Known:
+	case named == "" || named == p.User && p.IsUser:
 		return p.User, nil
 	}
 	if err := a.Authorizer.May(ctx, verb, access.Object{}, nil); err != nil {
@@ -267,7 +267,7 @@ func (a *accounts) createToken(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	if p := authorizer.Of(ctx).Principal; p.Known {
+	if p := authorizer.Of(ctx).Principal; p.IsUser {
 		if err := a.inPerson(p, "make tokens"); err != nil {
 			return nil, err
 		}
@@ -287,7 +287,7 @@ func (a *accounts) createToken(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	of := &access.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), Known: true}
+	of := &access.Principal{User: u.Name, Admin: u.Admin, Groups: u.AllGroups(), IsUser: true}
 	var names []string
 	for i := range vcs {
 		names = append(names, string(vcs[i].Name))
@@ -326,7 +326,7 @@ func (a *accounts) revokeToken(ctx context.Context, in *struct {
 		return nil, err
 	}
 	p := authorizer.Of(ctx).Principal
-	if user == p.User && p.Known && in.ID != p.Token {
+	if user == p.User && p.IsUser && in.ID != p.Token {
 		if err := a.inPerson(p, "end other tokens"); err != nil {
 			return nil, err
 		}

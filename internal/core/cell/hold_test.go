@@ -22,9 +22,9 @@ func TestHold(t *testing.T) {
 	if !ok || len(held) != 1 {
 		t.Fatalf("held %v, %v", held, ok)
 	}
-	pair := Request{Space: 1, Members: []Member{{Tasks: 2, Leaves: 4}}, Keep: LeafSet{}}
+	pair := Request{Space: 1, Members: []Member{{Tasks: 2, Leaves: 4}}, Excluded: LeafSet{}}
 	for l := range c.f.NumLeaves(plan[0].Cell) {
-		pair.Keep = pair.Keep.Add(c.f.Cells[plan[0].Cell].FirstLeaf + LeafID(l))
+		pair.Excluded = pair.Excluded.Add(c.f.Cells[plan[0].Cell].FirstLeaf + LeafID(l))
 	}
 	if res, ok := c.Place(&pair); ok {
 		t.Errorf("the VC has one cell left, but two nodes were found: %+v", res.Placement)

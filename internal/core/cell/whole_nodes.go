@@ -13,7 +13,7 @@ func (s *search) wholes(x *binIndex, ci int16, p *part) bool {
 	ch := &s.c.f.Chains[ci]
 	each := ch.LeavesAt(ch.NodeLevel)
 	return p.smallest() == each && p.tasks[0].leaves == each && len(p.tasks) > 1 && len(x.parts) == 0 &&
-		s.r.Lift == nil && !s.fond && !s.picky && s.counted(ci)
+		s.r.Preempt == nil && !s.prefers && !s.restricted && s.counted(ci)
 }
 
 // packWholes places a part whose tasks take whole nodes: under the lowest common ancestor, where
@@ -41,7 +41,7 @@ func (s *search) packWholes(x *binIndex, ci int16, p *part, want Level) bool {
 // equal ones; None if there is none.
 func (s *search) tightest(x *binIndex, ch *Chain, l Level, enough int32) CellID {
 	t, f := s.t, s.c.f
-	t.lay(len(f.Cells))
+	t.beginRound(len(f.Cells))
 	list, last, at := t.groups[:0], CellID(None), int32(0)
 	places := &x.classes[wholeKind]
 	s.c.work.Step(int(x.size[wholeKind]) / 8)
@@ -83,7 +83,7 @@ func (s *search) takeWholes(x *binIndex, ch *Chain, anc CellID, p *part) {
 		}
 		o = places.Next(o + 1)
 		first := f.Cells[node].FirstLeaf
-		leaves := carve(&s.t.newLeaves, int(t.leaves))
+		leaves := takeSlab(&s.t.newLeaves, int(t.leaves))
 		for l := first; l < first+LeafID(t.leaves); l++ {
 			leaves = append(leaves, l)
 		}

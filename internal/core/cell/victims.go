@@ -21,16 +21,16 @@ func (c victims) fewest(r *Request, res Result) Result {
 	for _, m := range r.Members {
 		tasks += m.Tasks
 	}
-	all, few := c.liftable(r)
+	all, few := c.allPreemptible(r)
 	far := res.Bounds&boundVictimBins != 0
-	if !few && !far && (tasks == 1 || len(staying) == 1 && c.leaving == 0) {
+	if !few && !far && (tasks == 1 || len(staying) == 1 && c.leavingCount == 0) {
 		return res // the cheapest of each bin was compared
 	}
 	leavers := c.leavers()
 	spare := c.slack(r, staying, leavers)
 	if !few {
 		res.Cut, res.Bounds = true, res.Bounds|boundExact
-		if !far && !c.maySpare(r, staying, spare) {
+		if !far && !c.anyMayStay(r, staying, spare) {
 			return res // without any one of them there are not enough leaves
 		}
 	}
@@ -38,7 +38,7 @@ func (c victims) fewest(r *Request, res Result) Result {
 		c.vacate(v, true)
 	}
 	if few {
-		res = c.exactly(r, res, all)
+		res = c.bestSet(r, res, all)
 	}
 	if res.Cut {
 		res = c.trim(r, res, spare)
@@ -56,8 +56,8 @@ func (c victims) fewest(r *Request, res Result) Result {
 // leavers lists the holders that are leaving anyway, in no order that means anything.
 func (c victims) leavers() []AllocID {
 	var out []AllocID
-	for i := 0; i < len(c.allocs) && len(out) < int(c.leaving); i++ {
-		if a := &c.allocs[i]; a.live && a.mood == Leaving && !a.Promised {
+	for i := 0; i < len(c.allocs) && len(out) < int(c.leavingCount); i++ {
+		if a := &c.allocs[i]; a.live && a.intent == Leaving && !a.Promised {
 			out = append(out, AllocID(i))
 		}
 	}
@@ -68,20 +68,20 @@ func (c victims) leavers() []AllocID {
 func (c victims) staying(ids []AllocID) []AllocID {
 	out := make([]AllocID, 0, len(ids))
 	for _, v := range ids {
-		if c.allocs[v].mood != Leaving {
+		if c.allocs[v].intent != Leaving {
 			out = append(out, v)
 		}
 	}
 	return out
 }
 
-// liftable lists the holders that may be preempted, the cheapest first; false if there are more
+// allPreemptible lists the holders that may be preempted, the cheapest first; false if there are more
 // than maxExact.
-func (c victims) liftable(r *Request) ([]AllocID, bool) {
+func (c victims) allPreemptible(r *Request) ([]AllocID, bool) {
 	var out []AllocID
 	for i := range c.allocs {
 		a := &c.allocs[i]
-		if !a.live || a.Promised || a.mood == Leaving || !r.allows(AllocID(i), a) || !c.near(r, a) {
+		if !a.live || a.Promised || a.intent == Leaving || !r.allows(AllocID(i), a) || !c.holdsUsable(r, a) {
 			continue
 		}
 		if out = append(out, AllocID(i)); len(out) > maxExact {
@@ -92,8 +92,8 @@ func (c victims) liftable(r *Request) ([]AllocID, bool) {
 	return out, true
 }
 
-// near reports whether an allocation holds a leaf that the gang could use.
-func (c victims) near(r *Request, a *Alloc) bool {
+// holdsUsable reports whether an allocation holds a leaf that the gang could use.
+func (c victims) holdsUsable(r *Request, a *Alloc) bool {
 	for _, t := range a.Placement.Tasks {
 		if slices.ContainsFunc(r.Members, func(m Member) bool {
 			return m.Pinned != "" || len(m.SKUs) == 0 || slices.Contains(m.SKUs, t.SKU)
@@ -104,10 +104,10 @@ func (c victims) near(r *Request, a *Alloc) bool {
 	return false
 }
 
-// exactly tries every set of victims that is smaller, or as large and cheaper, while holders that
+// bestSet tries every set of victims that is smaller, or as large and cheaper, while holders that
 // are leaving anyway are off their leaves.
-func (c victims) exactly(r *Request, res Result, all []AllocID) Result {
-	e := exact{c: c.Cluster, r: r, all: all, best: c.sum(r, res.Victims), size: len(c.staying(res.Victims))}
+func (c victims) bestSet(r *Request, res Result, all []AllocID) Result {
+	e := victimSets{c: c.Cluster, r: r, all: all, best: c.sum(r, res.Victims), size: len(c.staying(res.Victims))}
 	e.short = r.Leaves() - c.unheld(r)
 	e.gains = make([]int32, len(all))
 	for i, v := range all {
@@ -120,7 +120,7 @@ func (c victims) exactly(r *Request, res Result, all []AllocID) Result {
 	defer e.vacate(nil)
 	c.scratch().budget = setSteps
 	for e.k = 0; e.k <= e.size; e.k++ { // no victim at all may do, if the caller did not try that
-		if e.from(0, 0, 0); e.found {
+		if e.extend(0, 0, 0); e.found {
 			e.res.Cut, e.res.Bounds = e.cut != 0, e.cut
 			e.res.Victims = e.last
 			return e.res
@@ -130,8 +130,8 @@ func (c victims) exactly(r *Request, res Result, all []AllocID) Result {
 	return res
 }
 
-// exact is a search over sets of k victims.
-type exact struct {
+// victimSets is a search over sets of k victims.
+type victimSets struct {
 	c       *Cluster
 	r       *Request
 	all     []AllocID
@@ -154,7 +154,7 @@ type exact struct {
 // lacking counts how many leaves the gang lacks, and how many each holder would free for it; what
 // is promised to others does not become free. If all members must go to one chain, a set that
 // frees fewer need not be tried.
-func (e *exact) lacking() {
+func (e *victimSets) lacking() {
 	c, r := e.c, e.r
 	e.frees = make([]int32, len(e.all))
 	if r.Priority < MinGuaranteed || r.Gone != nil || r.IgnoreHealth || r.IgnoreUse || len(r.Members) == 0 {
@@ -193,21 +193,21 @@ func (e *exact) lacking() {
 func (c victims) freedBy(id AllocID) int32 {
 	var n int32
 	for i := 0; ; i++ {
-		leaves, more := c.held(&c.allocs[id], i)
+		leaves, more := c.leafRun(&c.allocs[id], i)
 		if !more {
 			return n
 		}
 		for _, l := range leaves {
-			if c.leaves[l].resv == None {
+			if c.leaves[l].promised == None {
 				n++
 			}
 		}
 	}
 }
 
-// from extends the set by holders from the i-th on, and tries it when it is complete. The set
+// extend extends the set by holders from the i-th on, and tries it when it is complete. The set
 // gives back gain leaves of the guarantee, and frees freed leaves.
-func (e *exact) from(i int, gain, freed int32) {
+func (e *victimSets) extend(i int, gain, freed int32) {
 	if e.c.work.Over() {
 		e.cut |= boundSteps
 		return
@@ -236,7 +236,7 @@ func (e *exact) from(i int, gain, freed int32) {
 	}
 	for ; i <= len(e.all)-(e.k-len(e.set)); i++ {
 		e.set = append(e.set, e.all[i])
-		e.from(i+1, gain+e.gains[i], freed+e.frees[i])
+		e.extend(i+1, gain+e.gains[i], freed+e.frees[i])
 		e.set = e.set[:len(e.set)-1]
 	}
 }
@@ -251,7 +251,7 @@ func (c victims) sum(r *Request, ids []AllocID) Cost {
 
 // vacate takes a set off its leaves, and puts back the holders of the previous set that are not
 // in it. Two sets tried in turn are mostly the same.
-func (e *exact) vacate(set []AllocID) {
+func (e *victimSets) vacate(set []AllocID) {
 	same := 0
 	for same < min(len(set), len(e.gone)) && set[same] == e.gone[same] {
 		same++
@@ -281,7 +281,7 @@ func (c victims) with(r *Request, gone []AllocID) (Result, bool) {
 // bound comes first.
 func (c victims) vacated(r *Request) (Result, bool) {
 	q := *r
-	q.Lift, q.Cost, q.wary = nil, nil, true
+	q.Preempt, q.Cost, q.boundFirst = nil, nil, true
 	return c.place(&q)
 }
 
@@ -294,12 +294,12 @@ func (c victims) vacate(id AllocID, on bool) {
 	a := &c.allocs[id]
 	c.work.Step(len(a.Placement.Tasks))
 	for i := 0; ; i++ {
-		leaves, more := c.held(a, i)
+		leaves, more := c.leafRun(a, i)
 		if !more {
 			break
 		}
 		for _, l := range leaves {
-			c.leaves[l].hold = to
+			c.leaves[l].holder = to
 		}
 	}
 	c.recountAll(a)

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// packLifting places all tasks of a part with victims: each task goes where it needs the fewest
+// packPreempting places all tasks of a part with victims: each task goes where it needs the fewest
 // new ones, then the least cost.
-func (s *search) packLifting(bins []bin, p *part) bool {
+func (s *search) packPreempting(bins []bin, p *part) bool {
 	if len(bins) == 1 {
-		return s.packLiftingIn(&bins[0], p)
+		return s.packPreemptingIn(&bins[0], p)
 	}
 	start := s.mark()
 	slices.SortStableFunc(bins, func(a, b bin) int { return cmp.Compare(b.idle, a.idle) })
@@ -29,7 +29,7 @@ func (s *search) packLifting(bins []bin, p *part) bool {
 		victims, _ := s.victimsIn(&bins[o.bin], size)
 		for _, v := range victims {
 			apart = apart || s.reaches(v.alloc, bins[o.bin].cell)
-			s.lift(v.alloc)
+			s.addVictim(v.alloc)
 		}
 		s.take(t.index, s.pick(&bins[o.bin], t.leaves))
 		if apart && !s.spent() { // a victim's leaves elsewhere became free; else the order is as it was
@@ -49,8 +49,8 @@ func (s *search) packLifting(bins []bin, p *part) bool {
 	return true
 }
 
-// packLiftingIn is packLifting where there is one bin, and so no choice.
-func (s *search) packLiftingIn(b *bin, p *part) bool {
+// packPreemptingIn is packPreempting where there is one bin, and so no choice.
+func (s *search) packPreemptingIn(b *bin, p *part) bool {
 	start := s.mark()
 	for _, t := range p.tasks {
 		victims, ok := s.victimsIn(b, t.leaves)
@@ -59,7 +59,7 @@ func (s *search) packLiftingIn(b *bin, p *part) bool {
 			return false
 		}
 		for _, v := range victims {
-			s.lift(v.alloc)
+			s.addVictim(v.alloc)
 		}
 		s.take(t.index, s.pick(b, t.leaves))
 	}
@@ -76,7 +76,7 @@ func (s *search) options(bins []bin, n int32, tasks int) []option {
 		}
 		o.bin = i
 		if out = append(out, o); len(out) >= maxOptions+2*tasks {
-			s.hit |= boundVictimBins
+			s.reached |= boundVictimBins
 			break
 		}
 	}
@@ -94,10 +94,10 @@ func (s *search) reaches(id AllocID, node CellID) bool {
 	return false
 }
 
-// liftWhole packs a part as if all that may be preempted had left, and then looks for the fewest
+// preemptPerBin packs a part as if all that may be preempted had left, and then looks for the fewest
 // victims in each bin. It is the last resort: it serves if placing task by task, each in its
 // cheapest bin, left no room for the rest.
-func (s *search) liftWhole(bins []bin, p *part) bool {
+func (s *search) preemptPerBin(bins []bin, p *part) bool {
 	assign, _, _, ok := s.chooseAny(bins, p)
 	if !ok {
 		return false
@@ -117,7 +117,7 @@ func (s *search) liftWhole(bins []bin, p *part) bool {
 			return false
 		}
 		for _, v := range victims {
-			s.lift(v.alloc)
+			s.addVictim(v.alloc)
 		}
 	}
 	s.assign(bins, assign, p)
@@ -213,8 +213,8 @@ func (s *search) holdersIn(hs []holder, id CellID) (free int32, out []holder) {
 		switch s.leaf(l) {
 		case leafFree:
 			free++
-		case leafLiftable:
-			a := s.c.leaves[l].hold
+		case leafPreemptible:
+			a := s.c.leaves[l].holder
 			i := slices.IndexFunc(hs, func(h holder) bool { return h.alloc == a })
 			if i < 0 {
 				i = len(hs)

@@ -66,7 +66,7 @@ func (c *Cluster) bindBelow(space int32, root RootID, id CellID, l Level) bool {
 	if c.f.Cells[id].Level == l {
 		first := c.f.Cells[id].FirstLeaf
 		for leaf := first; leaf < first+LeafID(c.f.NumLeaves(id)); leaf++ {
-			if c.leaves[leaf].ail != 0 || c.leaves[leaf].resv != None {
+			if c.leaves[leaf].faults != 0 || c.leaves[leaf].promised != None {
 				return false
 			}
 		}
@@ -94,7 +94,7 @@ func (c *Cluster) Unhold(space int32, held []RootID) {
 // PlaceLater is Place at a time when some promised allocations have had their leaves and left
 // again: their promises no longer count.
 func (c *Cluster) PlaceLater(r *Request, promised []AllocID) (Result, bool) {
-	defer c.kept(promised)()
+	defer c.withoutPromises(promised)()
 	return c.Place(r)
 }
 
@@ -108,7 +108,7 @@ func (c *Cluster) PlaceInstead(id AllocID, r *Request) (Result, bool) {
 // Withdrawn removes promises, with the preassigned cells that are bound for them alone. It
 // returns what brings them back while nothing else has changed.
 func (c *Cluster) Withdrawn(promised []AllocID) (back func()) {
-	again := c.kept(promised)
+	again := c.withoutPromises(promised)
 	for _, id := range promised {
 		c.useRoots(id, -1)
 	}
@@ -124,18 +124,18 @@ func (c *Cluster) Withdrawn(promised []AllocID) (back func()) {
 // FitsLater reports whether PlaceLater finds anything. It does not look for the fewest victims,
 // which may cost far more.
 func (c *Cluster) FitsLater(r *Request, promised []AllocID) bool {
-	defer c.kept(promised)()
+	defer c.withoutPromises(promised)()
 	_, ok := c.Try(r)
 	return ok
 }
 
-// kept removes promises, and returns what brings them back.
-func (c *Cluster) kept(promised []AllocID) (back func()) {
+// withoutPromises removes promises, and returns what brings them back.
+func (c *Cluster) withoutPromises(promised []AllocID) (back func()) {
 	mark := func(to func(AllocID) AllocID) {
 		for _, id := range promised {
 			for _, t := range c.allocs[id].Placement.Tasks {
 				for _, l := range t.Leaves {
-					c.leaves[l].resv = to(id)
+					c.leaves[l].promised = to(id)
 				}
 				c.recount(t.Leaves)
 			}

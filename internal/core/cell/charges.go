@@ -9,18 +9,18 @@ import (
 // VC to a bad cell, so that others keep the healthy ones (HiveD's doomed bad cells).
 type charging struct{ *Cluster }
 
-// Ailing returns the next charge that is due. One is due when a container has fewer healthy cells
+// DueCharge returns the next charge that is due. One is due when a container has fewer healthy cells
 // than it owes. Then the VC with most unbound roots of that level is charged (ties: the first by
 // name; HiveD draws one), on the bad free cell with fewest bad leaves.
-func (c *Cluster) Ailing() (space int32, root RootID, id CellID, ok bool) {
+func (c *Cluster) DueCharge() (space int32, root RootID, id CellID, ok bool) {
 	for up := range c.spaces {
 		s := &c.spaces[up]
-		if s.free == nil || c.ill == 0 {
+		if s.free == nil || c.badCount == 0 {
 			continue
 		}
 		for ci := range c.f.Chains {
 			ch := &c.f.Chains[ci]
-			for l := c.sound(int32(up), int16(ci)); l != 0 && l <= ch.Top; l++ {
+			for l := c.shortLevel(int32(up), int16(ci)); l != 0 && l <= ch.Top; l++ {
 				if space, root, id, ok = (charging{c}).due(int32(up), int16(ci), l); ok {
 					return space, root, id, true
 				}
@@ -30,17 +30,17 @@ func (c *Cluster) Ailing() (space int32, root RootID, id CellID, ok bool) {
 	return None, None, None, false
 }
 
-// SettleHealth makes charges, or takes them back, until nothing is due, and returns how many it
+// UpdateCharges makes charges, or takes them back, until nothing is due, and returns how many it
 // made. The state's own loop emits an event for each instead.
-func (c *Cluster) SettleHealth() (n int) {
+func (c *Cluster) UpdateCharges() (n int) {
 	for {
-		if all := c.Recovered(); all != nil {
+		if all := c.UnneededCharges(); all != nil {
 			for _, ch := range all {
-				c.Spare(ch.Space, ch.Root)
+				c.Undoom(ch.Space, ch.Root)
 			}
 			continue
 		}
-		space, root, id, ok := c.Ailing()
+		space, root, id, ok := c.DueCharge()
 		if !ok {
 			return n
 		}
@@ -66,7 +66,7 @@ func (c charging) due(up int32, chain int16, l Level) (space int32, root RootID,
 	root = list[len(list)-1]
 	tried := CellID(None)
 	for {
-		id = c.illest(up, slot, l, tried)
+		id = c.nextBad(up, slot, l, tried)
 		if id == None {
 			return None, None, None, false
 		}
@@ -84,14 +84,14 @@ func (c charging) beforeOf(slot int, a, b int32) int {
 	return cmp.Or(cmp.Compare(len(y.unbound[slot]), len(x.unbound[slot])), cmp.Compare(x.Name, y.Name))
 }
 
-// illest returns a bad cell of a level under the free cells of a container: the first after
+// nextBad returns a bad cell of a level under the free cells of a container: the first after
 // `after` in the order of bad leaves, fewest first, then of ids. None for `after` starts.
-func (c charging) illest(up int32, slot int, l Level, after CellID) CellID {
+func (c charging) nextBad(up int32, slot int, l Level, after CellID) CellID {
 	best := CellID(None)
-	later := func(a, b CellID) bool { return c.sick[a] > c.sick[b] || c.sick[a] == c.sick[b] && a > b }
+	later := func(a, b CellID) bool { return c.bad[a] > c.bad[b] || c.bad[a] == c.bad[b] && a > b }
 	var look func(id CellID)
 	look = func(id CellID) {
-		if c.sick[id] == 0 {
+		if c.bad[id] == 0 {
 			return
 		}
 		if c.f.Cells[id].Level == l {
@@ -135,13 +135,13 @@ func (c *Cluster) Doom(space int32, root RootID, id CellID) {
 	if !c.rebind(space, root, id) {
 		panic("cell: a doomed root cannot be bound")
 	}
-	c.charge(space, root, true)
+	c.setDoomed(space, root, true)
 }
 
-// Recovered returns a charge that is not needed any more, with those inside its cell before it,
+// UnneededCharges returns a charge that is not needed any more, with those inside its cell before it,
 // the innermost first. There are enough healthy cells again, or, if it is in use, there would be
 // when it is left. The charges inside may be due only because of it, and they keep it in use.
-func (c *Cluster) Recovered() []Charge {
+func (c *Cluster) UnneededCharges() []Charge {
 	if len(c.charges) == 0 {
 		return nil
 	}
@@ -150,12 +150,12 @@ func (c *Cluster) Recovered() []Charge {
 		ch := charging{c}.chargeAt(i)
 		r := c.rootOf(ch)
 		if c.spaces[ch.Space].free == nil && r.Used > 0 {
-			if up := c.spaces[ch.Space].Parent; c.sick[r.Cell] == 0 || (charging{c}).margins(up, r.Chain)[r.Level-1] >= 1 {
+			if up := c.spaces[ch.Space].Parent; c.bad[r.Cell] == 0 || (charging{c}).margins(up, r.Chain)[r.Level-1] >= 1 {
 				return []Charge{ch} // it stays bound for its user, like any other
 			}
 			continue
 		}
-		if c.spaces[ch.Space].Parent == 0 && c.sick[r.Cell] > 0 {
+		if c.spaces[ch.Space].Parent == 0 && c.bad[r.Cell] > 0 {
 			if more[r.Chain] == nil {
 				more[r.Chain] = charging{c}.margins(0, r.Chain)
 			}
@@ -163,8 +163,8 @@ func (c *Cluster) Recovered() []Charge {
 				continue // without it, too few of its level would be healthy again
 			}
 		}
-		all, back := charging{c}.allAside(append(charging{c}.inside(ch), ch))
-		well := len(all) > 0 && all[len(all)-1] == ch && c.sound(c.spaces[ch.Space].Parent, r.Chain) == 0
+		all, back := charging{c}.suspendAll(append(charging{c}.inside(ch), ch))
+		well := len(all) > 0 && all[len(all)-1] == ch && c.shortLevel(c.spaces[ch.Space].Parent, r.Chain) == 0
 		back()
 		if well {
 			return all
@@ -183,7 +183,7 @@ func (c charging) inside(ch Charge) (out []Charge) {
 	for i := range c.charges {
 		in := c.chargeAt(i)
 		at := c.f.Cells[in.Cell].FirstLeaf
-		if in.Space != ch.Space && c.within(in.Space, ch.Space) && at >= first && at < first+LeafID(c.f.NumLeaves(ch.Cell)) {
+		if in.Space != ch.Space && c.inSpace(in.Space, ch.Space) && at >= first && at < first+LeafID(c.f.NumLeaves(ch.Cell)) {
 			out = append(out, in)
 		}
 	}
@@ -191,14 +191,14 @@ func (c charging) inside(ch Charge) (out []Charge) {
 	return out
 }
 
-// allAside takes away charges one after the other, except those in use. It returns which they
+// suspendAll takes away charges one after the other, except those in use. It returns which they
 // were, and what puts them back.
-func (c charging) allAside(all []Charge) (was []Charge, back func()) {
+func (c charging) suspendAll(all []Charge) (was []Charge, back func()) {
 	var backs []func()
 	for _, ch := range all {
 		if c.unused(ch.Space, c.rootOf(ch)) {
 			was = append(was, ch)
-			backs = append(backs, c.aside(ch))
+			backs = append(backs, c.suspend(ch))
 		}
 	}
 	return was, func() { undoAll(backs) }
@@ -207,7 +207,7 @@ func (c charging) allAside(all []Charge) (was []Charge, back func()) {
 // ChargesInUse returns the charged cells in use of all VCs that share an outermost VC with a VC.
 func (c *Cluster) ChargesInUse(space int32) (out []CellID) {
 	for i := range c.charges {
-		if ch := (charging{c}).chargeAt(i); c.Shares(space, ch.Space) && !(charging{c}).unused(ch.Space, c.rootOf(ch)) {
+		if ch := (charging{c}).chargeAt(i); c.SameOutermost(space, ch.Space) && !(charging{c}).unused(ch.Space, c.rootOf(ch)) {
 			out = append(out, ch.Cell)
 		}
 	}
@@ -226,15 +226,15 @@ type Charge struct {
 	Cell  CellID
 }
 
-// Doomed returns how many charges there are.
-func (c *Cluster) Doomed() int { return len(c.charges) }
+// NumCharges returns how many charges there are.
+func (c *Cluster) NumCharges() int { return len(c.charges) }
 
-// aside takes a charge away, to see what follows. back restores it together with the bindings of
+// suspend takes a charge away, to see what follows. back restores it together with the bindings of
 // containers around it that went with it. Else these could be bound elsewhere, or other roots in
 // their place, and a restart, which repeats no trial, would not know.
-func (c charging) aside(at Charge) (back func()) {
+func (c charging) suspend(at Charge) (back func()) {
 	binds := c.withOuter(at.Space, []Bind{{Root: at.Root, Cell: at.Cell}})
-	c.Spare(at.Space, at.Root)
+	c.Undoom(at.Space, at.Root)
 	return func() {
 		for _, b := range binds[:len(binds)-1] {
 			c.rebindOuter(b)
@@ -243,17 +243,17 @@ func (c charging) aside(at Charge) (back func()) {
 	}
 }
 
-// uncharged takes away all charges that are not in use, inner ones first, and returns what brings
+// suspendUnused takes away all charges that are not in use, inner ones first, and returns what brings
 // them back.
-func (c charging) uncharged() (back func()) {
+func (c charging) suspendUnused() (back func()) {
 	all := c.Charges()
 	slices.SortStableFunc(all, func(a, b Charge) int { return cmp.Compare(c.depth(b.Space), c.depth(a.Space)) })
-	_, back = c.allAside(all)
+	_, back = c.suspendAll(all)
 	return back
 }
 
-// Ill returns how many leaves of a cell are bad: they get no new work.
-func (c *Cluster) Ill(id CellID) int32 { return c.sick[id] }
+// BadLeaves returns how many leaves of a cell are bad: they get no new work.
+func (c *Cluster) BadLeaves(id CellID) int32 { return c.bad[id] }
 
 // margins returns by level, from the lowest, how many healthy cells a container has beyond what
 // it owes at and above that level.
@@ -280,14 +280,14 @@ func (c charging) unused(space int32, r *Root) bool {
 	return r.Used == 0
 }
 
-// Spare is the inverse of Doom. A root in use stays bound, like any other.
-func (c *Cluster) Spare(space int32, root RootID) {
+// Undoom is the inverse of Doom. A root in use stays bound, like any other.
+func (c *Cluster) Undoom(space int32, root RootID) {
 	r := &c.spaces[space].Roots[root]
 	if (charging{c}).unused(space, r) {
 		c.unbind(space, root)
 		return
 	}
-	c.charge(space, root, false)
+	c.setDoomed(space, root, false)
 }
 
 // SpaceName returns the name of the VC that a space is, and whether it is the
