@@ -52,7 +52,7 @@ func (s actions) rotationActions(to []model.Action, r *model.Rotation) []model.A
 }
 
 func (s actions) startAction(a *tables.Attempt, known bool) model.Action {
-	defer s.Blaming(a.ID.Job)
+	defer s.BlameJob(a.ID.Job)
 	j := &s.Jobs[a.Job]
 	tasks := j.Spec.Gangs[a.ID.Gang].Tasks
 	start := &model.Start{ID: j.ID, Job: j.Spec, Retry: j.Retry, Rotation: s.rotationToTell(a),

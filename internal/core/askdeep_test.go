@@ -32,7 +32,7 @@ func BenchmarkAskDeep(b *testing.B) {
 		apply(model.Submit{Job: gangJob(fmt.Sprint("wait", i), "a", 10, 1, 1)})
 	}
 	w.s.Decide(w.now)
-	spare := new(core.Spare)
+	spare := new(core.CopyMemory)
 	b.ResetTimer()
 	i := 0
 	for b.Loop() {
@@ -50,7 +50,7 @@ func TestSpareMemory(t *testing.T) {
 	said := map[string]any{} // by the text that it had
 	for seed := range seeds.Of(t, 10) {
 		w := troubled(t, rand.New(rand.NewPCG(seed, 18)))
-		spare := new(core.Spare)
+		spare := new(core.CopyMemory)
 		for _, j := range w.s.Jobs() {
 			ask := func(s *core.State) [3]any {
 				e, _ := s.Explain(j.ID)

@@ -38,13 +38,13 @@ func (s *State) Clone() *State { return &State{s.in.Copy()} }
 
 // At returns a copy of the state as of a later time, for explanations and estimates that are asked
 // for while nothing happens.
-func (s *State) At(now model.Time) *State { return s.AtIn(new(Spare), now) }
+func (s *State) At(now model.Time) *State { return s.AtIn(new(CopyMemory), now) }
 
-// Spare is memory for copies of states, one copy after the other.
-type Spare struct{ in explain.CopyMemory }
+// CopyMemory is memory for copies of states, one copy after the other.
+type CopyMemory struct{ in explain.CopyMemory }
 
 // AtIn is At in the memory of an earlier copy, which must not be used any more.
-func (s *State) AtIn(spare *Spare, now model.Time) *State {
+func (s *State) AtIn(spare *CopyMemory, now model.Time) *State {
 	return &State{s.in.At(&spare.in, now)}
 }
 
@@ -148,16 +148,16 @@ func (s *State) Explain(id model.JobID) (model.Explanation, bool) { return s.in.
 // is false if no policy ran, or the fallback did. Nothing else may be asked of the state then.
 func (s *State) Failing() (model.PolicyFailed, bool) { return s.in.Failing() }
 
-// Forgo returns the records that close the gap of lost events, lost.First to lost.Last; they are
+// CloseGap returns the records that close the gap of lost events, lost.First to lost.Last; they are
 // applied to the present state. seen are attempts of which traces were found. No job or attempt
 // number up to theirs, or up to lost.NextJob, is given out again.
-func (s *State) Forgo(lost model.Lost, seen []model.AttemptID) []model.Record {
-	return s.in.Forgo(lost, seen)
+func (s *State) CloseGap(lost model.Lost, seen []model.AttemptID) []model.Record {
+	return s.in.CloseGap(lost, seen)
 }
 
-// Given reports whether an attempt's number was given out: its job's, and while the job has not
+// NumberGiven reports whether an attempt's number was given out: its job's, and while the job has not
 // ended its own. The number of a mere reservation was not. For a job alone ask with N 0.
-func (s *State) Given(a model.AttemptID) bool { return s.in.Given(a) }
+func (s *State) NumberGiven(a model.AttemptID) bool { return s.in.NumberGiven(a) }
 
 // InLine goes through the waiting jobs of a VC in the order in which they are served: guaranteed
 // ones, then those that wait for what other VCs leave idle.
@@ -236,25 +236,25 @@ func (s *State) TakeEnded() []model.JobStatus { return s.in.TakeEnded() }
 // Takes counts the GPUs of a job that has not ended.
 func (s *State) Takes(id model.JobID) int64 { return s.in.Takes(id) }
 
-// Telling does what NameFor and Veil do to a state itself, until back is called. What the state
+// TellFor does what NameFor and Veil do to a state itself, until back is called. What the state
 // caches meanwhile serves every reader: no name of a job is in it.
-func (s *State) Telling(reader model.Subject, hides func(*model.Job) bool) (back func()) {
-	return s.in.Telling(reader, hides)
+func (s *State) TellFor(reader model.Subject, hides func(*model.Job) bool) (back func()) {
+	return s.in.TellFor(reader, hides)
 }
 
-// Unmade are the policies of the configuration in force that this program cannot make, by VC.
+// FailedToMake are the policies of the configuration in force that this program cannot make, by VC.
 // Until a PolicyFailed event is applied for each, only this state knows: the keeper of the journal
 // applies these events before anything else is decided.
-func (s *State) Unmade() []model.PolicyFailed { return s.in.Unmade }
+func (s *State) FailedToMake() []model.PolicyFailed { return s.in.FailedToMake }
 
 // VCs returns all virtual clusters in order of name.
 func (s *State) VCs() []model.VCStatus { return s.in.VCs() }
 
-// Veil hides the names of some jobs in the texts of a copy of a state.
-func (s *State) Veil(hides func(*model.Job) bool) { s.in.Veil(hides) }
+// HideNames hides the names of some jobs in the texts of a copy of a state.
+func (s *State) HideNames(hides func(*model.Job) bool) { s.in.HideNames(hides) }
 
-// Veiled reports whether texts hide a job's name.
-func (s *State) Veiled(j *model.Job) bool { return s.in.Veiled(j) }
+// HidesName reports whether texts hide a job's name.
+func (s *State) HidesName(j *model.Job) bool { return s.in.HidesName(j) }
 
 // Verify checks every invariant of the state and returns all breaches.
 func (s *State) Verify() error { return s.in.Verify() }

@@ -24,7 +24,7 @@ func (s *State) LookAgain() { s.in.AllDirty = true }
 // while others still hold them.
 func (s *State) BreakPromise(id model.AttemptID) {
 	a := s.in.Live(id)
-	a.Left = int32(len(s.in.Cluster.Alloc(a.Alloc).Placement.Tasks))
+	a.VacatedTasks = int32(len(s.in.Cluster.Alloc(a.Alloc).Placement.Tasks))
 }
 
 // BreakGuarantee plants another: a gang that runs without its guarantee has leaves that no
@@ -68,8 +68,8 @@ func EmptySearches(s *State) int { return s.in.Vacant().Searches() }
 // MostTasks is the most tasks that a job of one gang which never fits could have, and what is found
 // without what bounds the search or is remembered of it; false for a job that could fit.
 func MostTasks(s *State, spec *model.Job) (most, plain int32, never bool) {
-	j := s.in.NewJob(s.in.NextJob, spec, s.in.Now, tables.Room{})
-	if !s.in.NeverFits(&j, 0) || len(spec.Roles[0].SKUs) > 0 && j.Gangs[0].Shape.Short {
+	j := s.in.NewJob(s.in.NextJob, spec, s.in.Now, tables.JobMemory{})
+	if !s.in.NeverFits(&j, 0) || len(spec.Roles[0].SKUs) > 0 && j.Gangs[0].Shape.NoSKUFits {
 		return 0, 0, false
 	}
 	m := explain.MostEver{S: s.in, J: &j, G: 0, Role: 0}

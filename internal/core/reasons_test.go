@@ -173,7 +173,7 @@ func TestWhatOneReaderIsToldServesTheNext(t *testing.T) {
 	s := crowded(t, nodes, 30)
 	tell := func(reader model.Subject, hides func(*model.Job) bool) (text string, read int) {
 		before := s.LeavesRead()
-		back := s.Telling(reader, hides)
+		back := s.TellFor(reader, hides)
 		for _, j := range s.Jobs() {
 			if ex, _ := s.Why(j.ID); len(ex.Gangs) > 0 {
 				text += ex.Gangs[0].Reason.Message + "\n"

@@ -204,8 +204,8 @@ func TestPolicyUnmadeAtStart(t *testing.T) {
 func serves(t *testing.T, s *core.State, policy string, words ...string) {
 	t.Helper()
 	v := s.VCs()[0]
-	if v.Policy != policy || (v.Failed != nil) != (len(words) > 0) || len(s.Unmade()) > 0 {
-		t.Errorf("VC a: %+v, failed %+v, unmade %v", v.Policy, v.Failed, s.Unmade())
+	if v.Policy != policy || (v.Failed != nil) != (len(words) > 0) || len(s.FailedToMake()) > 0 {
+		t.Errorf("VC a: %+v, failed %+v, unmade %v", v.Policy, v.Failed, s.FailedToMake())
 	}
 	for _, word := range words {
 		if v.Failed == nil || !strings.Contains(v.Failed.Words(), word) {

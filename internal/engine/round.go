@@ -179,7 +179,7 @@ func (t *pendingRound) audit(now model.Time, line *Audit, changes bool) {
 // replace puts the fallback policy in place of policies that cannot be made, and of those that
 // failed before in this round, as soon as an input has brought them.
 func (e *Engine) replace(t *pendingRound, now model.Time) {
-	for _, p := range e.core.Unmade() {
+	for _, p := range e.core.FailedToMake() {
 		e.apply(t, now, []model.Event{p})
 	}
 	for _, p := range e.failing {

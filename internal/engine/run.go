@@ -86,7 +86,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range core.Unmade() {
+	for _, p := range core.FailedToMake() {
 		o.Log.Error(p.Words(), "vc", p.VC, "policy", p.Policy)
 	}
 	e := &Engine{o: o, core: core, durable: core.Seq(), checked: from, last: core.Now(), takenUp: make(chan struct{})}

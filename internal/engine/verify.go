@@ -157,7 +157,7 @@ func (v *verifier) decide(mark model.Decided) error {
 		v.open = journalled
 		return v.flush()
 	}
-	for _, p := range v.state.Unmade() {
+	for _, p := range v.state.FailedToMake() {
 		return v.problem(mark.Through, "what was decided after event %d cannot be decided again: %s", mark.Through, p.Words())
 	}
 	again, err := decideAgain(v.state, mark.Now)
@@ -234,7 +234,7 @@ func (v *verifier) flush() error {
 // compare checks the kept snapshot of event seq, if this program can read it: a start skips one
 // of another version as well.
 func (v *verifier) compare(seq uint64) error {
-	if _, err := core.Load(v.kept[seq], v.policies); err != nil || len(v.state.Unmade()) > 0 {
+	if _, err := core.Load(v.kept[seq], v.policies); err != nil || len(v.state.FailedToMake()) > 0 {
 		return nil
 	}
 	if !bytes.Equal(v.kept[seq], v.state.Save()) {

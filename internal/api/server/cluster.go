@@ -173,7 +173,7 @@ func appendName(st *core.State, names []rest.NamedJob, reader model.Subject, id 
 	if n := len(names); n > 0 && names[n-1].ID == id {
 		return names
 	}
-	if spec, ok := st.Spec(id); ok && st.Veiled(spec) {
+	if spec, ok := st.Spec(id); ok && st.HidesName(spec) {
 		name := fmt.Sprint("job ", id)
 		names = append(names, rest.NamedJob{ID: id, Name: model.JobName(name), Ref: name, VC: spec.VC})
 	} else if ok {

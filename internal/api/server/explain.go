@@ -26,9 +26,9 @@ const (
 // Neither the loop nor other readers wait. Routes that think take turns.
 func (s *Server) think(ctx context.Context, after uint64, f func(*core.State)) error {
 	var copied *core.State
-	spare, _ := s.spares.Get().(*core.Spare)
+	spare, _ := s.spares.Get().(*core.CopyMemory)
 	if spare == nil {
-		spare = &core.Spare{}
+		spare = &core.CopyMemory{}
 	}
 	defer s.spares.Put(spare)
 	if err := s.read(ctx, after, func(st *core.State) { copied = st.AtIn(spare, s.opts.Now()) }); err != nil {
@@ -97,11 +97,11 @@ func (s *Server) thinkFor(ctx context.Context, after uint64, f func(st *core.Sta
 			f(st, func(*model.Explanation) {})
 			return
 		}
-		st.Veil(func(j *model.Job) bool { return !sight.Sees(j.VC, j.User) })
+		st.HideNames(func(j *model.Job) bool { return !sight.Sees(j.VC, j.User) })
 		f(st, func(ex *model.Explanation) {
 			rest.Hide(ex, func(id model.JobID) bool {
 				spec, ok := st.Spec(id)
-				return ok && st.Veiled(spec)
+				return ok && st.HidesName(spec)
 			})
 			for i := range ex.Gangs { // advice for other users is no help
 				g := &ex.Gangs[i]

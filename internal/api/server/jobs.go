@@ -411,9 +411,9 @@ func liveJobs(st *core.State, reader model.Subject, now model.Time, f *jobFilter
 // called. It makes no copy, so the next list can reuse what this one computed.
 func withReader(st *core.State, reader model.Subject, sight *authorizer.Sight) (back func()) {
 	if sight == nil {
-		return st.Telling(reader, nil)
+		return st.TellFor(reader, nil)
 	}
-	return st.Telling(reader, func(j *model.Job) bool { return !sight.Sees(j.VC, j.User) })
+	return st.TellFor(reader, func(j *model.Job) bool { return !sight.Sees(j.VC, j.User) })
 }
 
 func withReason(st *core.State, reader model.Subject, j model.JobStatus) rest.Job {

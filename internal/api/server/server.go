@@ -115,7 +115,7 @@ type Server struct {
 	lanes      *readLimits
 	foreseen   estimateCache
 	ahead      expiryAhead
-	spares     sync.Pool // of *core.Spare, the memory of state copies
+	spares     sync.Pool // of *core.CopyMemory, the memory of state copies
 	authorizer *authorizer.Authorizer
 	portal     *portal.Portal
 	wakeEnds   chan struct{} // wakes EndTemporaryConfigs

@@ -146,7 +146,7 @@ func examine(ctx context.Context, s *store.Store, dir string) (*repair, error) {
 	}
 	lost.Reason = strings.Join(r.Problems, "; ")
 	before := state.NextJob()
-	r.records = state.Forgo(lost, seen.Attempts)
+	r.records = state.CloseGap(lost, seen.Attempts)
 	if next := r.next(); next > before {
 		r.FirstJob, r.LastJob = before, next-1
 	}
@@ -169,7 +169,7 @@ func UnknownAttempts(s *store.Store, state *core.State) (executor.FoundWork, err
 	if err != nil {
 		return seen, fmt.Errorf("cannot look which attempts this machine knows: %w", err)
 	}
-	seen.Attempts = slices.DeleteFunc(seen.Attempts, state.Given)
+	seen.Attempts = slices.DeleteFunc(seen.Attempts, state.NumberGiven)
 	slices.SortFunc(seen.Attempts, func(a, b model.AttemptID) int {
 		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang), cmp.Compare(a.N, b.N))
 	})

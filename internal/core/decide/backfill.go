@@ -117,9 +117,9 @@ func (o *bookings) tries(a asking, wish model.Wish) bool {
 
 // start starts a gang, or reserves cells for it, if it delays no booking that it must not pass.
 func (o *bookings) start(a asking) bool {
-	defer o.s.Blaming(a.ref.Job)
+	defer o.s.BlameJob(a.ref.Job)
 	p, ok := o.passing(a)
-	if !ok && !o.s.IsPostponed() && int64(a.j.Gangs[a.g].Leaves) <= o.s.Unheld(a.j.Space, a.prio) {
+	if !ok && !o.s.IsPostponed() && int64(a.j.Gangs[a.g].Leaves) <= o.s.AvailableTo(a.j.Space, a.prio) {
 		p, ok = o.elsewhere(a, o.passing)
 	}
 	if ok {
@@ -188,12 +188,12 @@ func (o *bookings) passes(a asking, i int) bool {
 	if o.heard.of != a.ref {
 		o.heard = heard{of: a.ref}
 	}
-	was := o.s.Ask(o.space)
+	was := o.s.EnterPolicy(o.space)
 	if bit := uint64(1) << i; o.heard.asked&bit == 0 && a.behind(b.ref) {
 		o.heard.behind |= bit
 	}
 	o.heard.asked |= 1 << i
-	o.s.Ask(was)
+	o.s.EnterPolicy(was)
 	return o.heard.behind>>i&1 != 0
 }
 
@@ -501,7 +501,7 @@ func (o *bookings) close() {
 
 // journal emits a booking that differs from what was journaled before.
 func (o *bookings) journal(b *book) {
-	defer o.s.Blaming(b.ref.Job)
+	defer o.s.BlameJob(b.ref.Job)
 	j := o.s.Find(b.ref.Job)
 	g := &j.Gangs[b.ref.Gang]
 	if g.Attempt != tables.None || b.free == o.s.Now {
@@ -537,9 +537,9 @@ func (o *bookings) heldBack() {
 		if b.over || b.ranked || b.prio != o.prio || b.prio < cell.MinGuaranteed {
 			continue
 		}
-		was := o.s.Ask(o.space)
+		was := o.s.EnterPolicy(o.space)
 		why, until := p.Restrains(o.s.View(o.space, b.prio), b.ref)
-		o.s.Ask(was)
+		o.s.EnterPolicy(was)
 		if why != "" && until == 0 {
 			o.end(b)
 		}

@@ -20,7 +20,7 @@ func (s *Pass) overBy(a *tables.Attempt) (model.Time, bool) {
 	case a.State == model.AttemptUnknown:
 		return 0, false
 	case a.Cause != 0:
-		return a.Told.Add(spec.Grace), true
+		return a.StopSentAt.Add(spec.Grace), true
 	case spec.TimeLimit == 0:
 		return 0, false
 	}
@@ -48,7 +48,7 @@ func (s *Pass) overBy(a *tables.Attempt) (model.Time, bool) {
 // LeftBy is overBy for all members of an attempt's allocation.
 func (s *Pass) LeftBy(a *tables.Attempt) (model.Time, bool) {
 	last, known := s.overBy(a)
-	for at := s.First(a); known && s.Shared(a) && at != tables.None; at = s.Attempts[at].Mate {
+	for at := s.First(a); known && s.Shared(a) && at != tables.None; at = s.Attempts[at].NextMember {
 		var end model.Time
 		end, known = s.overBy(&s.Attempts[at])
 		last = max(last, end)
@@ -75,7 +75,7 @@ func (o *bookings) clears(a asking, id cell.AllocID, t model.Time) bool {
 // yields reports whether a holder would be preempted for a gang.
 func (o *bookings) yields(a asking, id cell.AllocID) bool {
 	al := o.s.Cluster.Alloc(id)
-	if o.s.Stuck(id) {
+	if o.s.HasUnknown(id) {
 		return false
 	}
 	return al.Opportunistic() || al.Space == o.space && al.Priority < a.prio
@@ -102,7 +102,7 @@ func (o *bookings) unlimited(a asking, leaves []cell.LeafID) []model.JobID {
 // search books a gang from a time on: for the first instant at which it fits, or behind jobs
 // without a limit. behind says, on failure, that only other bookings are in the way.
 func (o *bookings) search(a asking, from model.Time) (b book, behind, ok bool) {
-	defer o.s.Blaming(a.ref.Job)
+	defer o.s.BlameJob(a.ref.Job)
 	if t, res, ok := o.earliest(a, o.instants(a, from)); ok {
 		return o.timedBook(a, t, res), false, true
 	}
@@ -158,7 +158,7 @@ func (o *bookings) read() {
 			o.over[i] = end
 		}
 		al := o.s.Cluster.Alloc(a.Alloc)
-		if al.Space != o.space || al.Opportunistic() || a.Joined {
+		if al.Space != o.space || al.Opportunistic() || a.NotFirst {
 			continue
 		}
 		e := ending{o.over[i], al.Priority, o.s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves}
@@ -169,7 +169,7 @@ func (o *bookings) read() {
 			e.leaves = int32(len(state.LeavesOf(&al.Placement)))
 		}
 		o.ends = append(o.ends, e)
-		if o.s.Stays(a) == nil {
+		if o.s.FirstStaying(a) == nil {
 			o.told = append(o.told, int32(i))
 		}
 	}
@@ -326,7 +326,7 @@ func (o *bookings) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
 	r.Excluded, r.Blocked = keep, a.blocked
 	r.Gone = func(id cell.AllocID) bool { return o.yields(a, id) || o.gone(id, forever-1) }
 	r.Preempt.Also = func(id cell.AllocID) bool {
-		return o.s.Cluster.Alloc(id).Space == o.space && !o.s.Stuck(id)
+		return o.s.Cluster.Alloc(id).Space == o.space && !o.s.HasUnknown(id)
 	}
 	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := o.s.Holder(id)
@@ -383,7 +383,7 @@ func (w *walker) planWish(q place.Want, wish model.Wish, picky bool) (place.Plan
 		Level: len(s.Holders[w.space]) > place.MaxCleared}
 	early, like := s.Cluster.Work().Early(), !picky && sh.Load != nil && !j.Spec.Gangs[q.G].Extra &&
 		wish.Within == model.Anywhere && !slices.Contains(q.Blocked, true)
-	if !like || !w.noes.Answered(&of, s.Dirty.Freed) {
+	if !like || !w.noes.Answered(&of, s.Dirty.CellChanges) {
 		if p, ok := s.Plan(q); ok || s.IsPostponed() {
 			return p, ok
 		}

@@ -31,7 +31,7 @@ func BackBefore(s *state.State, j *tables.Job) []model.JobID {
 	if j.Spec.Priority < cell.MinGuaranteed || j.Space <= 0 || s.Tallies[j.Space].Leaving == 0 {
 		return nil
 	}
-	for a := range s.Holding(j.Space) {
+	for a := range s.AttemptsIn(j.Space) {
 		if a.ID.Job < j.ID && s.Jobs[a.Job].Spec.Priority == j.Spec.Priority && state.ComesBack(s, a) {
 			out = append(out, a.ID.Job)
 		}
@@ -76,7 +76,7 @@ func (w *walker) comebacks(prio cell.Priority) []comeback {
 	}
 	was := w.back
 	w.back, w.backAt, w.backFor = nil, s.Seq, prio
-	for a := range s.Holding(w.space) {
+	for a := range s.AttemptsIn(w.space) {
 		if s.Jobs[a.Job].Spec.Priority != prio || !state.ComesBack(&s.State, a) || s.Jobs[a.Job].Space != w.space {
 			continue
 		}
@@ -97,9 +97,9 @@ func keyBack(s *index.Index, space int32, a *tables.Attempt) model.Key {
 	}
 	g := s.GangView(s.Entry(a))
 	g.Started, g.Since = 0, s.Now
-	was := s.Ask(space)
+	was := s.EnterPolicy(space)
 	key := k.Key(&g)
-	s.Ask(was)
+	s.EnterPolicy(was)
 	return key
 }
 
@@ -131,7 +131,7 @@ func (w *walker) comeFirst(prio cell.Priority, before *model.GangRef, strict boo
 
 // comeBack reserves cells for a gang that is being stopped, or blocks those behind it.
 func (w *walker) comeBack(j *tables.Job, g int32, strict bool) {
-	defer w.s.Blaming(j.ID)
+	defer w.s.BlameJob(j.ID)
 	defer w.s.Cluster.EndBudget(w.s.Cluster.Budget())
 	s, ref := w.s, model.GangRef{Job: j.ID, Gang: g}
 	may := s.Attempts[j.Gangs[g].Attempt].Cause != model.EndRefused && !choosesPlaces(&s.Index, w.space) &&
@@ -208,7 +208,7 @@ func (w *walker) holdPlaces() {
 }
 
 func (w *walker) holdPlace(wish model.Wish) {
-	defer w.s.Blaming(wish.Gang.Job)
+	defer w.s.BlameJob(wish.Gang.Job)
 	defer w.s.Cluster.EndBudget(w.s.Cluster.Budget())
 	s := w.s
 	j, g := s.Find(wish.Gang.Job), wish.Gang.Gang

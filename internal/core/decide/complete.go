@@ -111,7 +111,7 @@ func (s *Pass) taskRetry(j *tables.Job, t *tables.TaskRun) (e model.TaskRetried,
 	if v.Retry == exit.Delayed {
 		e.After = s.Now.Add(model.Duration(exit.Delay(int64(j.ID)+int64(t.Gang)<<32, g.N)) * model.Second)
 	}
-	e.Counted = !v.Uncounted(g.Free)
+	e.Counted = !v.Uncounted(g.UncountedRetries)
 	return e, !e.Counted || v.Retry != exit.Never && (role.TaskRetries < 0 || g.Retries < role.TaskRetries)
 }
 
@@ -169,9 +169,9 @@ func (s *Pass) permanent(j *tables.Job, x model.Exit) bool {
 	if !ok {
 		return false
 	}
-	was := s.Ask(j.Space)
+	was := s.EnterPolicy(j.Space)
 	permanent := p.Permanent(x)
-	s.Ask(was)
+	s.EnterPolicy(was)
 	return permanent
 }
 
@@ -237,7 +237,7 @@ func savedOnly(s *tables.Tables, f model.TaskExited) bool {
 		return false
 	}
 	t := s.Task(a, f.Task)
-	if t.Counts() {
+	if t.AnnouncesSteps() {
 		return !t.DidAll(a)
 	}
 	return hints.Checkpoint

@@ -138,7 +138,7 @@ func (s *Pass) settleJobs() {
 // settle brings one job up to date with what happened to it.
 func (s *Pass) settle(slot int32) {
 	id := s.Jobs[slot].ID
-	defer s.Blaming(id)
+	defer s.BlameJob(id)
 	if aside := tables.RareOf(s.Jobs[slot].Rare).Aside; aside > 0 {
 		s.settleAside(slot, aside)
 		return
@@ -205,7 +205,7 @@ func (s *Pass) endAttempt(slot, g, at int32) {
 	left := int32(tables.None)
 	if s.Shared(a) { // the members that stay share out its turns
 		if left = s.First(a); left == at {
-			left = a.Mate
+			left = a.NextMember
 		}
 	}
 	cause := s.endCause(a)
@@ -255,7 +255,7 @@ func (s *Pass) settleReservation(a *tables.Attempt) {
 		for _, l := range t.Leaves {
 			hold, _ := s.Cluster.Holder(l)
 			switch {
-			case hold != cell.None && s.Stuck(hold):
+			case hold != cell.None && s.HasUnknown(hold):
 				lost := s.MembersOf(hold)
 				i := slices.IndexFunc(lost, func(m *tables.Attempt) bool { return m.State == model.AttemptUnknown })
 				s.emit(model.Unreserved{Attempt: a.ID, Reason: fmt.Sprintf("attempt %v may be alive on a lost node",
@@ -272,12 +272,12 @@ func (s *Pass) settleReservation(a *tables.Attempt) {
 // fulfil starts a gang if nothing holds its reserved cells any more, and reports whether it
 // did.
 func (s *Pass) fulfil(a *tables.Attempt) bool {
-	if s.Moving(a) || s.Jobs[a.Job].Gangs[a.ID.Gang].After > s.Now {
+	if s.IsMoveTarget(a) || s.Jobs[a.Job].Gangs[a.ID.Gang].After > s.Now {
 		return false
 	}
 	pl := s.Cluster.Alloc(a.Alloc).Placement
-	for ; int(a.Left) < len(pl.Tasks); a.Left++ {
-		for _, l := range pl.Tasks[a.Left].Leaves {
+	for ; int(a.VacatedTasks) < len(pl.Tasks); a.VacatedTasks++ {
+		for _, l := range pl.Tasks[a.VacatedTasks].Leaves {
 			if hold, _ := s.Cluster.Holder(l); hold != cell.None {
 				return false
 			}
@@ -443,11 +443,11 @@ func (s *Pass) Wake() model.Time {
 // the last decision; 0 is never. It is 0 as well where no gang waits and the order does not
 // matter.
 func (s *Pass) NextChange(space int32) model.Time {
-	c := &s.Dirty.Changes[space]
-	if c.Known && (c.At == 0 || c.At > s.Decided) {
+	c := &s.Dirty.NextChanges[space]
+	if c.Known && (c.At == 0 || c.At > s.DecidedAt) {
 		return c.At
 	}
-	*c = index.Turn{Known: true, At: s.changeAfter(space)}
+	*c = index.NextChange{Known: true, At: s.changeAfter(space)}
 	return c.At
 }
 
@@ -475,12 +475,12 @@ func (s *Pass) changeAfter(space int32) model.Time {
 // passed counts as the next full second, or Decide would run without end. That second is the
 // same after a restart.
 func (s *Pass) changeOf(p model.Timed, space int32, prio cell.Priority) model.Time {
-	was := s.Ask(space)
-	at := p.NextChange(view{s: s, space: space, prio: prio, now: s.Decided})
-	s.Ask(was)
-	if at != 0 && at <= s.Decided {
+	was := s.EnterPolicy(space)
+	at := p.NextChange(view{s: s, space: space, prio: prio, now: s.DecidedAt})
+	s.EnterPolicy(was)
+	if at != 0 && at <= s.DecidedAt {
 		const every = model.Time(model.Second)
-		at = (s.Decided/every + 1) * every
+		at = (s.DecidedAt/every + 1) * every
 	}
 	return at
 }
@@ -489,7 +489,7 @@ func (s *Pass) changeOf(p model.Timed, space int32, prio cell.Priority) model.Ti
 func (s *Pass) lookAtChanges(now model.Time) {
 	for _, space := range s.Dirty.Timed {
 		if t := s.NextChange(space); t > 0 && t <= now {
-			s.Dirty.Itself[space], s.Dirty.Some = true, true
+			s.Dirty.OrderChanged[space], s.Dirty.Some = true, true
 			s.Dirty.Exhausted[space].Holds = false
 		}
 	}
@@ -501,8 +501,8 @@ func (s *Pass) lookAtChanges(now model.Time) {
 func (s *Pass) VerifyWake() error {
 	var errs []error
 	for _, space := range s.Dirty.Timed {
-		c := s.Dirty.Changes[space]
-		if !c.Known || c.At != 0 && c.At <= s.Decided {
+		c := s.Dirty.NextChanges[space]
+		if !c.Known || c.At != 0 && c.At <= s.DecidedAt {
 			continue
 		}
 		if at := s.changeAfter(space); at != c.At {

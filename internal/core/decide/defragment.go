@@ -32,7 +32,7 @@ func (v view) Moves() []model.Time { return v.s.MovesOf(v.VC(), v.now) }
 func (w *walker) miss(j *tables.Job, wish model.Wish, blocked []bool) {
 	g := &j.Gangs[wish.Gang.Gang]
 	if len(w.missed) == maxMissed || w.outlook != nil || w.s.VC(w.space).Moves == 0 ||
-		j.Spec.Priority < cell.MinGuaranteed || int64(g.Leaves) > w.s.Unheld(w.space, j.Spec.Priority) {
+		j.Spec.Priority < cell.MinGuaranteed || int64(g.Leaves) > w.s.AvailableTo(w.space, j.Spec.Priority) {
 		return
 	}
 	w.missed = append(w.missed, missed{wish, blocked})
@@ -52,7 +52,7 @@ func settleOf(c *model.VCConfig) model.Duration { return cmp.Or(c.MinRun, settle
 
 // clear moves gangs so that the gang of a wish gets cells.
 func (w *walker) clear(wish *model.Wish, blocked []bool) {
-	defer w.s.Blaming(wish.Gang.Job)
+	defer w.s.BlameJob(wish.Gang.Job)
 	s := w.s
 	j := s.Find(wish.Gang.Job)
 	if j == nil || wish.Gang.Gang < 0 || int(wish.Gang.Gang) >= len(j.Gangs) || w.outlook != nil {
@@ -61,7 +61,7 @@ func (w *walker) clear(wish *model.Wish, blocked []bool) {
 	g := &j.Gangs[wish.Gang.Gang]
 	if !g.Waiting || g.Attempt != tables.None || !s.Eligible(j, wish.Gang.Gang) ||
 		j.Spec.Gangs[wish.Gang.Gang].Extra || j.Spec.Priority < cell.MinGuaranteed ||
-		int64(g.Leaves) > s.Unheld(w.space, j.Spec.Priority) || w.pinBlocked(j.ID, g) {
+		int64(g.Leaves) > s.AvailableTo(w.space, j.Spec.Priority) || w.pinBlocked(j.ID, g) {
 		return
 	}
 	r := s.Request(place.Want{J: j, G: wish.Gang.Gang, Only: wish.Only, Near: wish.Within, Blocked: blocked})
@@ -109,9 +109,9 @@ func (s *Pass) anchored(a *tables.Attempt) bool {
 		return false
 	}
 	g := s.GangView(s.Entry(a))
-	was := s.Ask(s.Jobs[a.Job].Space)
+	was := s.EnterPolicy(s.Jobs[a.Job].Space)
 	stays := p.Stays(&g)
-	s.Ask(was)
+	s.EnterPolicy(was)
 	return stays
 }
 
@@ -174,14 +174,14 @@ func (s *Pass) nextClear(space int32) (next model.Time) {
 	}
 	// With each move that is an hour old, one more may be made. That may be enough for a gang
 	// that needs several.
-	switch times := s.MovesOf(vc.Name, s.Decided); {
+	switch times := s.MovesOf(vc.Name, s.DecidedAt); {
 	case len(times) >= int(vc.Moves):
 		return times[len(times)-int(vc.Moves)].Add(model.Hour)
 	case len(times) > 0:
 		next = times[0].Add(model.Hour)
 	}
-	for a := range s.Holding(space) {
-		if t := a.Started.Add(settleOf(vc)); a.Started > 0 && t > s.Decided && s.Jobs[a.Job].Spec.Hints.Checkpoint {
+	for a := range s.AttemptsIn(space) {
+		if t := a.Started.Add(settleOf(vc)); a.Started > 0 && t > s.DecidedAt && s.Jobs[a.Job].Spec.Hints.Checkpoint {
 			next = index.Sooner(next, t)
 		}
 	}
@@ -225,8 +225,8 @@ func (s *Pass) improve(w place.Want) {
 	if s.fulfil(a) || s.Cluster.IdleCount() == 0 {
 		return // this is called whenever one of many victims has left
 	}
-	now := index.NotYet{Idle: s.Dirty.Idle, Missing: s.Missing(a), Used: s.Used(a)}
-	if now.Missing > s.Cluster.IdleCount() || s.NotYet[a.ID] == now {
+	now := index.NoFreeCells{IdleChanges: s.Dirty.IdleChanges, Missing: s.Missing(a), Used: s.Used(a)}
+	if now.Missing > s.Cluster.IdleCount() || s.NoFreeCells[a.ID] == now {
 		return
 	}
 	r := s.Request(w)
@@ -235,10 +235,10 @@ func (s *Pass) improve(w place.Want) {
 	if !ok {
 		if s.Cluster.Work().Early() == early && len(r.Avoided) == 0 && w.Only == nil && r.Reach == nil &&
 			!slices.Contains(w.Blocked, true) {
-			if s.NotYet == nil || len(s.NotYet) >= place.MaxNotYet {
-				s.NotYet = map[model.AttemptID]index.NotYet{}
+			if s.NoFreeCells == nil || len(s.NoFreeCells) >= place.MaxNotYet {
+				s.NoFreeCells = map[model.AttemptID]index.NoFreeCells{}
 			}
-			s.NotYet[a.ID] = now
+			s.NoFreeCells[a.ID] = now
 		}
 		return
 	}

@@ -91,7 +91,7 @@ func (w *walker) extras(prio cell.Priority) {
 }
 
 func (w *walker) grantExtra(e index.Queued) {
-	defer w.s.Blaming(e.Job)
+	defer w.s.BlameJob(e.Job)
 	defer w.s.Cluster.EndBudget(w.s.Cluster.Budget())
 	s := w.s
 	j := &s.Jobs[e.Slot]
@@ -266,7 +266,7 @@ func (v view) Wanted() int64 { return v.s.wanted(v.space) }
 // Beside implements View.
 func (v view) Beside(ref model.GangRef) int32 {
 	j := v.s.Find(ref.Job)
-	if j == nil || ref.Gang != 0 || !j.Spec.Partial() || v.s.AttemptOf(ref) == nil || v.s.Dirty.Always[v.space] {
+	if j == nil || ref.Gang != 0 || !j.Spec.Partial() || v.s.AttemptOf(ref) == nil || v.s.Dirty.Backfills[v.space] {
 		return 0
 	}
 	idle := int64(0)
@@ -414,7 +414,7 @@ func (w *walker) resize(wish *model.Wish) {
 	}
 	if j := &s.Jobs[slot]; j.Size == wish.Size || s.youngAbove(j, wish.Size) {
 		return
-	} else if a.Since > s.InputsThrough || s.fresh(j, wish.Size) {
+	} else if a.SinceSeq > s.InputsThrough || s.fresh(j, wish.Size) {
 		s.LookAgain.By(s.Jobs[slot].Space)
 		return
 	}
@@ -437,10 +437,10 @@ func (w *walker) resize(wish *model.Wish) {
 func (s *Pass) pause(a *tables.Attempt) {
 	j := &s.Jobs[a.Job]
 	if a.State != model.AttemptStarting && a.State != model.AttemptRunning || !j.Spec.Hints.Checkpoint ||
-		s.Shared(a) || s.Unsettled(a) {
+		s.Shared(a) || s.BelowMinRun(a) {
 		return
 	}
-	if s.LookAgain.By(j.Space); a.Since > s.InputsThrough || s.fresh(j, 0) {
+	if s.LookAgain.By(j.Space); a.SinceSeq > s.InputsThrough || s.fresh(j, 0) {
 		return
 	}
 	s.stopAttempt(a, model.EndResized, nil) // its leaves can be reserved from now on
@@ -451,7 +451,7 @@ func (s *Pass) pause(a *tables.Attempt) {
 func (s *Pass) youngAbove(j *tables.Job, size int32) bool {
 	for g := int32(1); int(g) < len(j.Gangs); g++ {
 		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, size) && s.Attempts[at].Cause == 0 &&
-			s.Attempts[at].State != model.AttemptReserving && s.Unsettled(&s.Attempts[at]) {
+			s.Attempts[at].State != model.AttemptReserving && s.BelowMinRun(&s.Attempts[at]) {
 			return true
 		}
 	}
@@ -461,7 +461,7 @@ func (s *Pass) youngAbove(j *tables.Job, size int32) bool {
 // fresh reports whether this very decision placed a member above a size.
 func (s *Pass) fresh(j *tables.Job, size int32) bool {
 	for g := int32(1); j.Spec.Partial() && int(g) < len(j.Gangs); g++ {
-		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, size) && s.Attempts[at].Since > s.InputsThrough {
+		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, size) && s.Attempts[at].SinceSeq > s.InputsThrough {
 			return true
 		}
 	}

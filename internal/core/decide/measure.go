@@ -35,9 +35,9 @@ import (
 // assertOlder checks that an attempt about to change its standing did not get it in this
 // Decide.
 func (s *Pass) assertOlder(a *tables.Attempt) {
-	if a.Since > s.InputsThrough {
+	if a.SinceSeq > s.InputsThrough {
 		panic(fmt.Sprintf("core: attempt %v gains and loses in one decision (event %d, begun after %d)", a.ID,
-			a.Since, s.InputsThrough))
+			a.SinceSeq, s.InputsThrough))
 	}
 }
 

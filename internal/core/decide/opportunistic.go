@@ -68,9 +68,9 @@ func (s *Pass) opportunistic(extras bool) []index.Merge {
 		out[space].Heads = out[space].Heads[:0]
 		if u := s.GroupsOf(int32(space), cell.Opportunistic); u != nil {
 			m := index.Merge{S: &s.Index, Space: int32(space), Prio: cell.Opportunistic, Heads: out[space].Heads}
-			_, m.Alone = s.Policies[space].(model.Dedicator)
-			for i := range u.Lines {
-				if l := &u.Lines[i]; l.Extra == extras && len(l.Gangs) > 0 && (l.Shape == "" || l.Leaves <= rest) {
+			_, m.Dedicates = s.Policies[space].(model.Dedicator)
+			for i := range u.Groups {
+				if l := &u.Groups[i]; l.Extra == extras && len(l.Gangs) > 0 && (l.Shape == "" || l.Leaves <= rest) {
 					m.Add(i, l)
 				}
 			}
@@ -108,10 +108,10 @@ func (s *Pass) loan(space int32) int64 {
 
 // grantOpportunistic places one gang on free leaves, if it can.
 func (s *Pass) grantOpportunistic(e index.Queued, failed map[string]bool) bool {
-	defer s.Blaming(e.Job)
+	defer s.BlameJob(e.Job)
 	j := &s.Jobs[e.Slot]
 	g := &j.Gangs[e.Gang]
-	if !s.Eligible(j, e.Gang) || failed[g.Shape.Text] || s.Alone(j) && failed[g.Shape.Text+index.AloneToo] {
+	if !s.Eligible(j, e.Gang) || failed[g.Shape.Text] || s.Alone(j) && failed[g.Shape.Text+index.DedicatedMark] {
 		return false
 	}
 	if s.Extra(e) && !s.ExtraEligible(j) {
@@ -123,7 +123,7 @@ func (s *Pass) grantOpportunistic(e index.Queued, failed map[string]bool) bool {
 	p, ok := s.Plan(place.Want{J: j, G: e.Gang})
 	if !ok {
 		if key := g.Shape.Text; s.Alone(j) {
-			failed[key+index.AloneToo] = !g.Avoids() // in other VCs the shape may share nodes
+			failed[key+index.DedicatedMark] = !g.Avoids() // in other VCs the shape may share nodes
 		} else {
 			failed[key] = !g.Avoids()
 		}
@@ -159,7 +159,7 @@ func (s *Pass) recallLent() {
 			if id == cell.None || !s.Cluster.Alloc(id).Opportunistic() || s.Cluster.Alloc(id).Space == c.Space {
 				continue
 			}
-			if a := s.Holder(id); a.Since > s.InputsThrough { // it has just become opportunistic
+			if a := s.Holder(id); a.SinceSeq > s.InputsThrough { // it has just become opportunistic
 				s.LookAgain.All = true
 			} else if s.Steady(a) {
 				for _, m := range s.MembersOf(id) {
@@ -172,7 +172,7 @@ func (s *Pass) recallLent() {
 
 // upgrade makes a lazily preempted attempt guaranteed again, if its VC has room.
 func (w *walker) upgrade(a *tables.Attempt) {
-	defer w.s.Blaming(a.ID.Job)
+	defer w.s.BlameJob(a.ID.Job)
 	s := w.s
 	if !s.MayUpgrade(a) || w.leavesBlocked(a) || !s.HasTurn(model.GangRef{Job: a.ID.Job, Gang: a.ID.Gang}) {
 		return
@@ -190,7 +190,7 @@ func (w *walker) upgrade(a *tables.Attempt) {
 	}
 	s.shiftCharges(sh)
 	s.LookAgain.All = s.LookAgain.All || len(sh.Undoomed) > 0 || bindsIll(s.Cluster, s.Jobs[a.Job].Space, binds)
-	s.emit(model.Upgraded{Attempt: a.ID, With: s.With(a), Binds: binds})
+	s.emit(model.Upgraded{Attempt: a.ID, With: s.OtherMembers(a), Binds: binds})
 }
 
 // leavesBlocked reports whether an earlier gang waits for the chain of an attempt's leaves, or

@@ -22,18 +22,18 @@ type Pass struct {
 type Memory struct {
 	records  []model.Record // backs what Decide returns; all up to len is in use
 	digests  *strings.Builder
-	walker   walker          // of the current walk
-	heads    []index.Head    // for Ordered
-	lines    []model.Line    // for Lines
-	waits    []index.Merge   // for opportunistic
-	chosen   []index.Chosen  // for Parties
-	counts   []int           // for Parties
-	failed   map[string]bool // for lend: shapes that found nothing
-	scratch  any             // for policies (View.Scratch)
-	also     []bool          // by allocation: whether planOver may preempt it
-	tail     tailing         // for planOver
-	yielding yielding        // cached count of leaves
-	fact     [1]model.Event  // for Accept
+	walker   walker             // of the current walk
+	heads    []index.Head       // for Ordered
+	lines    []model.Line       // for Lines
+	waits    []index.Merge      // for opportunistic
+	chosen   []index.PartyGroup // for Parties
+	counts   []int              // for Parties
+	failed   map[string]bool    // for lend: shapes that found nothing
+	scratch  any                // for policies (View.Scratch)
+	also     []bool             // by allocation: whether planOver may preempt it
+	tail     tailing            // for planOver
+	yielding yielding           // cached count of leaves
+	fact     [1]model.Event     // for Accept
 }
 
 // text returns a digest as 16 hexadecimal digits.

@@ -38,7 +38,7 @@ func (s *Pass) planOver(w place.Want, wish model.Wish) (place.Plan, bool) {
 
 func (s *Pass) planTaking(w place.Want, wish model.Wish) (place.Plan, bool) {
 	j, g := w.J, w.G
-	missing := int64(j.Gangs[g].Leaves) - s.Unheld(j.Space, j.Spec.Priority)
+	missing := int64(j.Gangs[g].Leaves) - s.AvailableTo(j.Space, j.Spec.Priority)
 	promised := s.promisedBehind(j, wish)
 	own := s.promisedLeaves(promised)
 	r, lower := s.Request(w), []int32(nil)
@@ -140,7 +140,7 @@ func (s *Pass) promisedBehind(j *tables.Job, wish model.Wish) []int32 {
 	}
 	for _, slot := range s.Promises {
 		a := &s.Attempts[slot]
-		if a.Since > s.InputsThrough || a.ID.Job == j.ID || s.Jobs[a.Job].Spec.Priority != j.Spec.Priority ||
+		if a.SinceSeq > s.InputsThrough || a.ID.Job == j.ID || s.Jobs[a.Job].Spec.Priority != j.Spec.Priority ||
 			s.Cluster.Alloc(a.Alloc).Space != j.Space {
 			continue
 		}
@@ -165,9 +165,9 @@ func (s *Pass) passesBy(j *tables.Job, wish model.Wish, ref model.GangRef) bool 
 	if wish.Passes == nil {
 		return false
 	}
-	was := s.Ask(j.Space)
+	was := s.EnterPolicy(j.Space)
 	passes := wish.Passes(ref)
-	s.Ask(was)
+	s.EnterPolicy(was)
 	return passes
 }
 
@@ -227,9 +227,9 @@ func (s *Pass) tail(j *tables.Job, wish *model.Wish, most int64) (list []cell.Al
 	}
 	slices.SortFunc(t.out, func(x, y cell.AllocID) int { return model.CompareAttempts(s.Holder(y).ID, s.Holder(x).ID) })
 	if wish.Over != nil {
-		was := s.Ask(j.Space)
+		was := s.EnterPolicy(j.Space)
 		wish.Over(t.each)
-		s.Ask(was)
+		s.EnterPolicy(was)
 	}
 	return t.out, t.left > 0
 }
@@ -237,7 +237,7 @@ func (s *Pass) tail(j *tables.Job, wish *model.Wish, most int64) (list []cell.Al
 // hearMost is how many leaves of the tail are collected first for a gang that lacks some: just
 // as many if they are stopped in order, all if a choice is made among them.
 func hearMost(s *index.Index, j *tables.Job, missing int64) int64 {
-	if s.PartialJobs > 0 || s.WillingBelow(j.Space, j.Spec.Priority+1) {
+	if s.PartialJobs > 0 || s.AllowsLazyBelow(j.Space, j.Spec.Priority+1) {
 		return math.MaxInt64
 	}
 	return max(missing, 1)
@@ -251,9 +251,9 @@ func (s *Pass) grown(a *tables.Attempt) bool {
 
 // listen hears one gang. A panic in it is not blamed on the policy.
 func (t *tailing) listen(ref model.GangRef) bool {
-	was := t.s.Ask(0)
+	was := t.s.EnterPolicy(0)
 	t.hear(ref)
-	t.s.Ask(was)
+	t.s.EnterPolicy(was)
 	return t.left > 0
 }
 
@@ -317,14 +317,14 @@ func (s *Pass) yields(j *tables.Job, a *tables.Attempt, due bool) bool {
 func (s *Pass) yieldsIn(space int32, cfg *model.VCConfig, a *tables.Attempt, due bool) bool {
 	v := &s.Jobs[a.Job]
 	al := s.Cluster.Alloc(a.Alloc)
-	if al.Space != space || al.Opportunistic() || a.Cause != 0 || a.Since > s.InputsThrough ||
+	if al.Space != space || al.Opportunistic() || a.Cause != 0 || a.SinceSeq > s.InputsThrough ||
 		a.State != model.AttemptStarting && a.State != model.AttemptRunning {
 		return false
 	}
 	if !s.IsExtra(a) && v.Yielded >= cfg.PreemptionBudget() {
 		return false
 	}
-	return !s.Young(a, due)
+	return !s.ProtectedFromPeers(a, due)
 }
 
 // Yields implements View.
@@ -377,7 +377,7 @@ func (v view) SKU(ref model.GangRef) cell.TypeName {
 func (s *Pass) mayBeLazy(ids []cell.AllocID) []cell.AllocID {
 	var out []cell.AllocID
 	for _, id := range ids {
-		if s.Willing(s.Holder(id)) {
+		if s.AllowsLazy(s.Holder(id)) {
 			out = append(out, id)
 		}
 	}
@@ -414,7 +414,7 @@ func (s *Pass) makeLazy(a *tables.Attempt, by model.AttemptID, over bool) {
 		s.assertBehind(by, m, over)
 	}
 	id, slot := a.ID, a.Job
-	s.emit(model.LazilyPreempted{Attempt: id, With: s.With(a), By: &by})
+	s.emit(model.LazilyPreempted{Attempt: id, With: s.OtherMembers(a), By: &by})
 	if id.Gang == 0 {
 		s.demoteExtras(slot, &by)
 	}

@@ -90,7 +90,7 @@ func (o *bookings) anew(a asking) {
 
 // restore restores a booking that keeps its cells, if they can still be had.
 func (o *bookings) restore(a asking) (book, bool) {
-	defer o.s.Blaming(a.ref.Job) // not the job whose turn it is
+	defer o.s.BlameJob(a.ref.Job) // not the job whose turn it is
 	was := tables.RareOf(a.j.Gangs[a.g].Rare).Booked
 	if len(was.Leaves) == 0 {
 		return book{}, false
@@ -253,7 +253,7 @@ func (o *bookings) slide(a asking, b *book) bool {
 // made, or has a higher priority.
 func (o *bookings) before(id cell.AllocID, b *book) bool {
 	h := o.s.Holder(id)
-	if turn := tables.RareOf(h.Rare).Turn; turn != 0 && turn < b.turn {
+	if turn := tables.RareOf(h.Rare).BookingTurn; turn != 0 && turn < b.turn {
 		return true
 	}
 	return h.Placed < b.since || o.s.Cluster.Alloc(id).Priority > b.prio
@@ -277,7 +277,7 @@ func (o *bookings) obtainable(a asking, b *book) bool {
 		case r.Avoided.Has(node), r.Allowed != nil && !r.Allowed.Has(node): // the configuration changed
 			return false
 		case hold == cell.None, o.clears(a, hold, b.free):
-		case b.start != 0 || o.s.Stuck(hold):
+		case b.start != 0 || o.s.HasUnknown(hold):
 			return false
 		}
 	}
@@ -308,7 +308,7 @@ func (o *bookings) forward() {
 
 // sooner rebooks a gang for an earlier time, if it can.
 func (o *bookings) sooner(b *book) bool {
-	defer o.s.Blaming(b.ref.Job)
+	defer o.s.BlameJob(b.ref.Job)
 	a := o.asking(o.s.Find(b.ref.Job), b.ref.Gang)
 	times := o.instants(a, o.s.Now+1)
 	for _, t := range times[:min(len(times), maxEarlier)] {
@@ -331,7 +331,7 @@ func (o *bookings) precedes(b *book, a *tables.Attempt) bool {
 	switch {
 	case b.over || b.prio < prio:
 		return false
-	case b.prio == prio && a.Placed == b.since && tables.RareOf(a.Rare).Turn == 0: // in one decision
+	case b.prio == prio && a.Placed == b.since && tables.RareOf(a.Rare).BookingTurn == 0: // in one decision
 		return b.ref.Job < a.ID.Job
 	}
 	return b.prio > prio || !o.before(a.Alloc, b)

@@ -40,7 +40,7 @@ func (w *walker) together(wish *model.Wish) {
 	case g.Attempt != tables.None:
 		return // it has a reservation, which is kept
 	}
-	if !g.Waiting || !s.Eligible(j, wish.Gang.Gang) || w.pinBlocked(j.ID, g) || s.StartedOtherwise(host) ||
+	if !g.Waiting || !s.Eligible(j, wish.Gang.Gang) || w.pinBlocked(j.ID, g) || s.DevicesChanged(host) ||
 		!s.ShapedLike(j, wish.Gang.Gang, host) {
 		return
 	}
@@ -108,7 +108,7 @@ func (s *Pass) MayShare(host *tables.Attempt, wish *model.Wish) bool {
 			n++
 			j := s.Find(ref.Job)
 			h := &j.Spec.Hints
-			if j.Spec.Partial() || j.Gangs[ref.Gang].Alone || j.Spec.VC != s.Jobs[host.Job].Spec.VC ||
+			if j.Spec.Partial() || j.Gangs[ref.Gang].NeverShares || j.Spec.VC != s.Jobs[host.Job].Spec.VC ||
 				j.Spec.Priority != s.Jobs[host.Job].Spec.Priority ||
 				len(wish.Turns) > 1 && !h.Suspendable || len(turn) > 1 && (!h.Packable || h.Dedicated) || n > 1 &&
 				h.Dedicated {
@@ -228,7 +228,7 @@ func (s *Pass) retune(host *tables.Attempt, wish *model.Wish) {
 		was.Equal(&r) {
 		return
 	}
-	if host.Share != 0 && s.Shares[host.Share-1].At > s.InputsThrough {
+	if host.Share != 0 && s.Shares[host.Share-1].SinceSeq > s.InputsThrough {
 		return
 	}
 	s.emit(model.Rotated{Rotation: r})
@@ -275,22 +275,22 @@ func (w *walker) tune() {
 	}
 	ranks := s.Tallies[w.space].Ranks
 	for i := len(ranks) - 1; i >= 0; i-- {
-		was := s.Ask(w.space)
+		was := s.EnterPolicy(w.space)
 		for wish := range t.Tune(view{s: s, space: w.space, prio: ranks[i].Prio, now: s.Now, w: w}) {
-			s.Ask(0) // a panic in granting is not blamed on the policy
+			s.EnterPolicy(0) // a panic in granting is not blamed on the policy
 			if wish.Note != nil {
 				w.remember(wish.Note)
 			}
 			w.adjust(&wish)
-			s.Ask(w.space)
+			s.EnterPolicy(w.space)
 		}
-		s.Ask(was)
+		s.EnterPolicy(was)
 	}
 }
 
 // adjust grants a wish for turns, a move or another size.
 func (w *walker) adjust(wish *model.Wish) {
-	defer w.s.Blaming(wish.Gang.Job)
+	defer w.s.BlameJob(wish.Gang.Job)
 	switch {
 	case wish.Gang.Job == 0:
 	case wish.Turns != nil:

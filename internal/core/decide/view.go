@@ -129,9 +129,9 @@ func (v view) keyedLazies() []index.Queued {
 	}
 	for i := range lazies {
 		g := v.s.GangView(lazies[i])
-		was := v.s.Ask(v.space)
+		was := v.s.EnterPolicy(v.space)
 		lazies[i].Key = k.Key(&g)
-		v.s.Ask(was)
+		v.s.EnterPolicy(was)
 	}
 	slices.SortFunc(lazies, index.Queued.Compare)
 	return lazies
@@ -161,7 +161,7 @@ func (v view) Leaving() iter.Seq[model.GangView] {
 func (v view) holding(which func(*tables.Attempt) bool) iter.Seq[model.GangView] {
 	return func(yield func(model.GangView) bool) {
 		s := v.s
-		for a := range s.Holding(v.space) {
+		for a := range s.AttemptsIn(v.space) {
 			if s.Jobs[a.Job].Spec.Priority != v.prio || !which(a) {
 				continue
 			}
@@ -215,7 +215,7 @@ func (v view) Free() int64 {
 	if v.all || v.w != nil && v.w.outlook != nil {
 		return math.MaxInt64
 	}
-	return v.s.Unheld(v.space, v.prio)
+	return v.s.AvailableTo(v.space, v.prio)
 }
 
 // Pools implements View.
@@ -248,11 +248,11 @@ func (v view) Elastic() bool { return v.s.Tallies[v.space].Partials > 0 }
 // Undisturbed implements View. With bookings, time alone may change what can start.
 func (v view) Undisturbed() bool {
 	l := &v.s.Dirty
-	return v.w != nil && !v.s.AllDirty && !l.Spaces[v.space] && !l.Always[v.space]
+	return v.w != nil && !v.s.AllDirty && !l.Guaranteed[v.space] && !l.Backfills[v.space]
 }
 
 // Backfills implements View.
-func (v view) Backfills() bool { return v.s.Dirty.Always[v.space] }
+func (v view) Backfills() bool { return v.s.Dirty.Backfills[v.space] }
 
 // Scratch implements View.
 func (v view) Scratch() *any { return &v.s.Mem.scratch }
@@ -261,7 +261,7 @@ func (v view) Scratch() *any { return &v.s.Mem.scratch }
 func (v view) Now() model.Time { return v.now }
 
 // Before implements View.
-func (v view) Before() model.Time { return v.s.Decided }
+func (v view) Before() model.Time { return v.s.DecidedAt }
 
 // VC implements View.
 func (v view) VC() cell.VCName { return v.s.Cluster.Space(v.space).Name }

@@ -115,7 +115,7 @@ func (v view) lent() map[cell.CellID]int32 {
 	f, out := s.Cluster.Forest(), map[cell.CellID]int32{}
 	for i := range s.Attempts {
 		a := &s.Attempts[i]
-		if a.Job == tables.None || a.Joined || a.State == model.AttemptReserving ||
+		if a.Job == tables.None || a.NotFirst || a.State == model.AttemptReserving ||
 			!s.Cluster.Alloc(a.Alloc).Opportunistic() {
 			continue
 		}

@@ -17,9 +17,9 @@ func (v view) Lines(by model.By, most func(*model.Line) int) []model.Line {
 	lazies := s.LaziesAt(v.space, v.prio, false)
 	out := s.Mem.lines[:0]
 	if up := s.GroupsOf(v.space, v.prio); up != nil {
-		out = slices.Grow(out, len(up.Lines)+len(lazies))
-		for i := range up.Lines {
-			l := &up.Lines[i]
+		out = slices.Grow(out, len(up.Groups)+len(lazies))
+		for i := range up.Groups {
+			l := &up.Groups[i]
 			if l.Extra || len(l.Gangs) == 0 {
 				continue
 			}
@@ -55,7 +55,7 @@ func (v view) heads(l *index.WaitGroup, n int) []model.GangView {
 // besideBookings reports whether the VC backfills. A view for the order alone shows waiting
 // gangs as a walk does.
 func (v view) besideBookings() bool {
-	return v.w != nil && v.w.outlook != nil || v.all && v.s.Dirty.Always[v.space]
+	return v.w != nil && v.w.outlook != nil || v.all && v.s.Dirty.Backfills[v.space]
 }
 
 // Fruitless implements View.
@@ -69,12 +69,12 @@ func (v view) Parties(by model.By, all bool) []model.PartyGangs {
 	up := s.GroupsOf(v.space, v.prio)
 	if up != nil {
 		free, failed := v.roomFor(), v.hopeless()
-		for i := range up.Lines {
-			l := &up.Lines[i]
+		for i := range up.Groups {
+			l := &up.Groups[i]
 			if l.Extra || len(l.Gangs) == 0 || !all && l.Shape != "" && (int64(l.Leaves) > free || failed[l.Shape]) {
 				continue
 			}
-			ps.lines = append(ps.lines, index.Chosen{Line: int32(i), Party: ps.of(l.Party)})
+			ps.lines = append(ps.lines, index.PartyGroup{Group: int32(i), Party: ps.of(l.Party)})
 		}
 	}
 	s.Mem.chosen = ps.lines
@@ -85,9 +85,9 @@ func (v view) Parties(by model.By, all bool) []model.PartyGangs {
 	}
 	ps.layOut()
 	for _, c := range ps.lines {
-		l := &up.Lines[c.Line]
+		l := &up.Groups[c.Group]
 		u := &ps.found[c.Party]
-		u.merge.Add(int(c.Line), l)
+		u.merge.Add(int(c.Group), l)
 		if all {
 			u.leaves += s.LeavesOfGroup(l)
 		}
@@ -104,7 +104,7 @@ func (v view) Parties(by model.By, all bool) []model.PartyGangs {
 // parties are the parties that wait, with those wait groups of theirs that count.
 type parties struct {
 	v     view
-	lines []index.Chosen
+	lines []index.PartyGroup
 	found []partyGangs
 	at    map[model.Party]int32 // their index in found, if there are many
 }
@@ -198,7 +198,7 @@ func (u *partyGangs) next() (model.GangView, bool) {
 // if its failure says nothing of other gangs.
 func (v view) waiting(e index.Queued, lazy bool) model.GangView {
 	g := v.s.GangView(e)
-	if lazy || v.besideBookings() || v.s.Jobs[e.Slot].Gangs[e.Gang].Single {
+	if lazy || v.besideBookings() || v.s.Jobs[e.Slot].Gangs[e.Gang].Ungrouped {
 		g.Shape = ""
 	}
 	return g

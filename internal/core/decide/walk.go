@@ -16,7 +16,7 @@ import (
 func (s *Pass) shutIn(w *walker) {
 	_, straight := s.Policies[w.space].(model.Straight)
 	s.Dirty.Exhausted[w.space] = index.Exhausted{Holds: straight && w.outlook == nil && w.allBlocked(0),
-		Turns: s.Dirty.Turns, Prio: w.view.prio}
+		FullChanges: s.Dirty.FullChanges, Prio: w.view.prio}
 }
 
 // walk tries to place the guaranteed gangs that wait: each VC's by priority and then in the
@@ -60,7 +60,7 @@ func (s *Pass) fulfilAll() {
 
 // keepPromise starts a gang if its reserved cells are free by now.
 func (s *Pass) keepPromise(a *tables.Attempt) {
-	defer s.Blaming(a.ID.Job)
+	defer s.BlameJob(a.ID.Job)
 	if s.fulfil(a) && s.Jobs[a.Job].Spec.Partial() {
 		s.LookAgain.By(s.Jobs[a.Job].Space) // its members above the minimum wait from now on
 	}
@@ -79,7 +79,7 @@ func (s *Pass) walkVC(space int32) (at place.InTurn, stopped bool) {
 	w.noes.Clear()
 	*w = walker{s: s, space: space, failed: w.failed, noes: w.noes, yield: w.yield,
 		blocked: slices.Grow(w.blocked[:0], len(s.Cluster.Forest().Chains))[:len(s.Cluster.Forest().Chains)]}
-	if s.Dirty.Always[space] {
+	if s.Dirty.Backfills[space] {
 		w.outlook = s.newOutlook(space, w)
 	}
 	s.PartlyPlaced, s.Mem.yielding = s.PartlyPlaced[:0], yielding{}
@@ -150,11 +150,11 @@ func (w *walker) forget(prio cell.Priority) {
 	s := w.s
 	_, patient := s.Policies[w.space].(model.Patient)
 	ranks := s.Tallies[w.space].Ranks
-	if !patient || s.Tallies[w.space].Partials > 0 || s.Dirty.Freed != w.freed || len(ranks) > 0 &&
+	if !patient || s.Tallies[w.space].Partials > 0 || s.Dirty.CellChanges != w.freed || len(ranks) > 0 &&
 		ranks[0].Prio < prio {
 		clear(w.failed)
 	}
-	w.freed = s.Dirty.Freed
+	w.freed = s.Dirty.CellChanges
 }
 
 // rank grants the wishes of one priority. It reports false if nothing is left to lower ones.
@@ -164,17 +164,17 @@ func (w *walker) rank(prio cell.Priority) bool {
 		w.yield = w.hear
 	}
 	w.s.Calls.Reading = true
-	was := w.s.Ask(w.space)
+	was := w.s.EnterPolicy(w.space)
 	w.s.Policies[w.space].Rank(&w.view)(w.yield)
-	w.s.Ask(was)
-	w.s.RelistMoved()
+	w.s.EnterPolicy(was)
+	w.s.RegroupDeferred()
 	return !w.over
 }
 
 // hear grants one wish; false ends the priority. It is the body of the loop over the policy's
 // wishes, as a method so that no walk allocates it. A panic in it is not blamed on the policy.
 func (w *walker) hear(wish model.Wish) bool {
-	was := w.s.Ask(0)
+	was := w.s.EnterPolicy(0)
 	if wish.Note != nil {
 		w.remember(wish.Note)
 	}
@@ -193,7 +193,7 @@ func (w *walker) hear(wish model.Wish) bool {
 		w.over = w.over || w.s.IsPostponed()
 	}
 	w.over = w.over || wish.Last
-	w.s.Ask(was)
+	w.s.EnterPolicy(was)
 	return !w.over
 }
 
@@ -238,7 +238,7 @@ func (w *walker) allBlocked(id model.JobID) bool {
 
 // grant tries to give a gang its cells.
 func (w *walker) grant(wish model.Wish) {
-	defer w.s.Blaming(wish.Gang.Job)
+	defer w.s.BlameJob(wish.Gang.Job)
 	defer w.s.Cluster.EndBudget(w.s.Cluster.Budget())
 	s := w.s
 	slot, ok := s.Slots.Get(wish.Gang.Job)
@@ -450,7 +450,7 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 	}
 	victims := make([]model.AttemptID, 0, len(p.Victims))
 	for _, v := range p.Victims {
-		for at := s.ByAlloc[v]; at != tables.None; at = s.Attempts[at].Mate {
+		for at := s.ByAlloc[v]; at != tables.None; at = s.Attempts[at].NextMember {
 			a := &s.Attempts[at]
 			victims = append(victims, a.ID)
 			if a.Cause == 0 {

@@ -20,9 +20,9 @@ func (s *Pass) watch(slot int32) {
 		return
 	}
 	vc := s.Cluster.Space(j.Space).Name
-	was := s.Ask(j.Space)
+	was := s.EnterPolicy(j.Space)
 	note, why := w.Watch(&g)
-	s.Ask(was)
+	s.EnterPolicy(was)
 	if note != nil && !bytes.Equal(note, s.Note(vc, j.ID)) {
 		s.emit(model.Noted{VC: vc, Policy: s.PolicyOf(vc), Job: j.ID, Data: note})
 	}
@@ -44,11 +44,11 @@ func (s *Pass) learn(slot int32) {
 	note := was
 	for g := range j.Gangs {
 		v := s.GangView(index.Queued{Prio: j.Spec.Priority, Job: j.ID, Gang: int32(g), Slot: slot})
-		before := s.Ask(j.Space)
+		before := s.EnterPolicy(j.Space)
 		if now := l.Learn(note, &v); now != nil {
 			note = now
 		}
-		s.Ask(before)
+		s.EnterPolicy(before)
 	}
 	if !bytes.Equal(was, note) {
 		s.emit(model.Noted{VC: vc, Policy: s.PolicyOf(vc), Data: note})

@@ -63,8 +63,8 @@ func (s *Explainer) checkSubmit(c model.Submit) ([]model.Event, model.Answer, *m
 	if s.Slots.N >= maxWaiting {
 		return nil, model.Answer{}, Refuse(model.Busy, "there are %d jobs that have not ended, which is the limit; try again when some have", s.Slots.N)
 	}
-	j := s.NewJob(s.NextJob, c.Job, s.Now, s.Arenas.Rooms.Take())
-	defer s.Arenas.Rooms.Leave(&j)
+	j := s.NewJob(s.NextJob, c.Job, s.Now, s.Arenas.JobMemories.Take())
+	defer s.Arenas.JobMemories.Recycle(&j)
 	for g := range j.Gangs {
 		if g > 0 && j.Gangs[g].Shape.Text == j.Gangs[g-1].Shape.Text {
 			continue
@@ -162,7 +162,7 @@ func (s *Explainer) CheckCordon(c model.Cordon) ([]model.Event, model.Answer, *m
 	if s.Cluster == nil || s.Cluster.Forest().NodeIndex(c.Node) == cell.None {
 		return nil, model.Answer{}, noNode(&s.Status, c.Node)
 	}
-	n := s.Noted(c.Node)
+	n := s.NodeNote(c.Node)
 	if n.Dead && n.Down && !c.On {
 		return nil, model.Answer{}, Refuse(model.Conflict, "node %s was declared dead, and does not answer: it can be taken back when it does", c.Node)
 	}
@@ -170,7 +170,7 @@ func (s *Explainer) CheckCordon(c model.Cordon) ([]model.Event, model.Answer, *m
 	if c.On && c.Drain != 0 {
 		drain = max(c.Drain, 1)
 	}
-	if n.So(c.On, drain, c.Reason) {
+	if n.AlreadySo(c.On, drain, c.Reason) {
 		return nil, model.Answer{Repeated: true}, nil
 	}
 	e := model.NodeCordoned{Node: c.Node, On: c.On, Drain: drain, Reason: c.Reason, Meta: c.Meta}
@@ -188,7 +188,7 @@ func (s *Explainer) checkDead(c model.DeclareDead) ([]model.Event, model.Answer,
 	if s.Cluster == nil || s.Cluster.Forest().NodeIndex(c.Node) == cell.None {
 		return nil, model.Answer{}, noNode(&s.Status, c.Node)
 	}
-	down := s.Noted(c.Node).Down
+	down := s.NodeNote(c.Node).Down
 	out := []model.Event{model.NodeCordoned{Node: c.Node, On: true, Dead: true, Reason: c.Reason, Meta: c.Meta}}
 	for i := range s.Attempts {
 		a := &s.Attempts[i]
@@ -316,8 +316,8 @@ func (s *Explainer) checkPriority(j *tables.Job, p cell.Priority) *model.Refusal
 	if no := s.checkCap(j, p); no != nil {
 		return no
 	}
-	tried := s.NewJob(j.ID, &spec, s.Now, s.Arenas.Rooms.Take())
-	defer s.Arenas.Rooms.Leave(&tried)
+	tried := s.NewJob(j.ID, &spec, s.Now, s.Arenas.JobMemories.Take())
+	defer s.Arenas.JobMemories.Recycle(&tried)
 	for g := range tried.Gangs {
 		if why := s.whyNever(&tried, g); why != nil {
 			return &model.Refusal{Kind: model.Never, Message: fmt.Sprintf("with priority %d %s", p, why.Message),

@@ -81,7 +81,7 @@ func (s *Explainer) badOn(j *tables.Job, g int, node int32, some bool) (bad, dra
 // drainsFor reports whether an attempt drains from leaves that a gang could use.
 func (s *Explainer) drainsFor(j *tables.Job, g int, a *tables.Attempt, on cell.NodeSet) bool {
 	f := s.Cluster.Forest()
-	return slices.ContainsFunc(tables.RareOf(a.Rare).Drains, func(l cell.LeafID) bool {
+	return slices.ContainsFunc(tables.RareOf(a.Rare).DrainingLeaves, func(l cell.LeafID) bool {
 		at := f.Leaves[l]
 		return (on == nil || on.Has(f.Cells[at].Node)) && s.UsableChain(j, g, f.Cells[at].Chain) &&
 			!s.PinnedAway(j, g, at)
@@ -107,7 +107,7 @@ func illnessOf(s *Explainer, j *tables.Job, g int, rooms []model.Room) *illness 
 	suspects := len(ill.nodes) > 0 && len(ill.drainers) == 0
 	for _, i := range ill.nodes {
 		ill.names = append(ill.names, f.Nodes[i].Name)
-		until := s.Noted(f.Nodes[i].Name).Suspect
+		until := s.NodeNote(f.Nodes[i].Name).Suspect
 		suspects = suspects && until > 0 && s.Cluster.NodeFaults(i) == cell.Suspect
 		if ill.until == 0 || until < ill.until {
 			ill.until = until

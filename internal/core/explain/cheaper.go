@@ -132,7 +132,7 @@ func (t *suggester) atMost() {
 			"once enough is free, it could start with at most %s in role %s instead of %d",
 			model.Plural(n, "task", "tasks"), r.Name, r.Tasks)
 	}
-	if t.j.Gangs[t.g].Shape.Short {
+	if t.j.Gangs[t.g].Shape.NoSKUFits {
 		return
 	}
 	if n := m.leaves(t.j.Spec); n > 0 && !offered(0, n) {

@@ -65,22 +65,22 @@ func (f *Forecast) soonest(a *tables.Attempt, b status.Span) (model.Time, model.
 	}
 	_, measured := f.measured.Of(spec.User, spec.Name)
 	if b.Early == 0 || f.Declared || status.ByReports(&f.Index, a) > 0 || measured && spec.Hints.Duration == 0 {
-		return b.Early, b.Soon
+		return b.Early, b.EarlyBasis
 	}
 	var e state.DrawnEnd
 	total := f.usual(a, of, declared, state.Low, &e)
 	if total == 0 {
-		return b.Early, b.Soon
+		return b.Early, b.EarlyBasis
 	}
 	if at := max(f.Reaches(a, total), f.At); at < b.Early {
 		return at, e.By
 	}
-	return b.Early, b.Soon
+	return b.Early, b.EarlyBasis
 }
 
 // usual is how long an attempt takes of a time that its job declares, in one of several equally
 // likely cases, by what earlier attempts took; 0 if too few are known. It sets what e rests on.
-func (f *Forecast) usual(a *tables.Attempt, of state.HabitOf, declared model.Duration, at state.OneOf,
+func (f *Forecast) usual(a *tables.Attempt, of state.DeclaredTime, declared model.Duration, at state.OneOf,
 	e *state.DrawnEnd) model.Duration {
 	if declared <= 0 {
 		return 0
@@ -116,7 +116,7 @@ func draw(s *Explainer, id model.JobID, g int32, m model.MeasuredRuns, e *model.
 	steps, spread, said := 0, false, model.Estimate{}
 	for k := range of {
 		f := Forecast{WhatIf: &WhatIf{Explainer: s.CloneIn(&s.copies().tried), At: s.Now}, pace: drawing,
-			Draw: state.HabitDraw{K: k, Of: of}, Most: state.EstimateSteps, measured: m, known: s.Habits}
+			Draw: state.RunTimeDraw{K: k, Of: of}, Most: state.EstimateSteps, measured: m, known: s.RunTimes}
 		at, ok := f.run(id, g)
 		e.Steps += int32(f.Steps)
 		steps, spread = steps+f.Steps, spread || f.spread

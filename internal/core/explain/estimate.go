@@ -114,7 +114,7 @@ func (s *Explainer) Starts(m model.MeasuredRuns) []model.Expected {
 // NewForecast returns a forecast on a copy of the state.
 func NewForecast(s *Explainer, p pace, m model.MeasuredRuns) Forecast {
 	return Forecast{WhatIf: &WhatIf{Explainer: s.CloneIn(&s.copies().tried), At: s.Now}, pace: p,
-		Most: state.EstimateSteps, measured: m, known: s.Habits, Draw: state.HabitDraw{Of: state.Draws}}
+		Most: state.EstimateSteps, measured: m, known: s.RunTimes, Draw: state.RunTimeDraw{Of: state.Draws}}
 }
 
 // pace is when attempts end in a forecast. A later end may let another job start next, so an
@@ -141,8 +141,8 @@ type Forecast struct {
 	Most     int // bound on Steps
 	measured model.MeasuredRuns
 	Declared bool // only what jobs declare counts, and not reports or earlier runs
-	Draw     state.HabitDraw
-	known    state.Habits      // what earlier attempts took, to draw from
+	Draw     state.RunTimeDraw
+	known    state.RunTimes    // what earlier attempts took, to draw from
 	any      bool              // some attempt may end at another time in another draw
 	spread   bool              // such an attempt ended in this draw
 	unsure   []model.AttemptID // in a draw: attempts of which only the limit is known
@@ -249,7 +249,7 @@ func (f *Forecast) expect(a *tables.Attempt) {
 	if a.State == model.AttemptStopping {
 		at := f.At
 		if f.pace == Slow || f.pace == due || f.Draw.K%2 == 1 {
-			at = max(at, a.Told.Add(f.Jobs[a.Job].Spec.Grace))
+			at = max(at, a.StopSentAt.Add(f.Jobs[a.Job].Spec.Grace))
 		}
 		f.Ends.Push(plannedEnd{At: at, id: a.ID, exit: model.Exit{Code: exitStopped}, basis: model.ByStop})
 		return
@@ -266,11 +266,11 @@ func (f *Forecast) expect(a *tables.Attempt) {
 	}
 	f.any = f.any || f.pace == Slow && f.Draw.Of > 0 && f.drawn(a).Spread
 	b := f.span(a)
-	at, by := b.Late, b.Basis
+	at, by := b.Late, b.LateBasis
 	f.sooner = f.sooner || b.Early < b.Late
 	switch f.pace {
 	case due:
-		at, by = b.Early, b.Soon
+		at, by = b.Early, b.EarlyBasis
 	case quick:
 		at, by = f.soonest(a, b)
 	}

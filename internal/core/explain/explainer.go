@@ -77,7 +77,7 @@ func (s *Explainer) CloneIn(room *CopyRoom) *Explainer {
 		j.Gangs, gangs = tables.CopyPooled(j.Gangs, gangs)
 	}
 	room.tasks, room.gangs = tasks, gangs
-	d.Spare, d.SpareAttempts = slices.Clone(s.Spare), slices.Clone(s.SpareAttempts)
+	d.FreedJobs, d.FreedAttempts = slices.Clone(s.FreedJobs), slices.Clone(s.FreedAttempts)
 	d.Slots, d.Names = s.Slots.CloneIn(&was.Slots), s.Names.CloneIn(&was.Names)
 	d.Promises = slices.Clone(s.Promises)
 	d.Attempts, d.ByAlloc = tables.CopyAgain(was.Attempts, s.Attempts), slices.Clone(s.ByAlloc)
@@ -96,19 +96,19 @@ func (s *Explainer) CloneIn(room *CopyRoom) *Explainer {
 	d.WaitGroups = s.WaitGroups.Clone()
 	d.Tallies, d.RunOrders, d.Allocs = index.CloneTallies(s.Tallies), index.CloneRunners(s.RunOrders), make([]index.Allocations,
 		len(s.Allocs))
-	d.Dirty.Spaces, d.Dirty.Itself = slices.Clone(s.Dirty.Spaces), slices.Clone(s.Dirty.Itself)
-	d.Dirty.Changes, d.Dirty.Exhausted = slices.Clone(s.Dirty.Changes), slices.Clone(s.Dirty.Exhausted)
+	d.Dirty.Guaranteed, d.Dirty.OrderChanged = slices.Clone(s.Dirty.Guaranteed), slices.Clone(s.Dirty.OrderChanged)
+	d.Dirty.NextChanges, d.Dirty.Exhausted = slices.Clone(s.Dirty.NextChanges), slices.Clone(s.Dirty.Exhausted)
 	d.Lazy = slices.Clone(s.Lazy)
 	for i := range d.Lazy {
 		d.Lazy[i] = slices.Clone(d.Lazy[i])
 	}
 	d.Notes, d.Debts, d.Moved = slices.Clone(s.Notes), slices.Clone(s.Debts), slices.Clone(s.Moved)
 	d.Nodes, d.Leaves = slices.Clone(s.Nodes), slices.Clone(s.Leaves)
-	d.Booked, d.Habits = slices.Clone(s.Booked), s.Habits.Clone()
+	d.Booked, d.RunTimes = slices.Clone(s.Booked), s.RunTimes.Clone()
 	d.Timers, d.ToSettle = slices.Clone(s.Timers), slices.Clone(s.ToSettle)
 	d.Cache, d.PartlyPlaced, d.Out, d.Mem, d.Arenas = place.Cache{}, nil, nil, decide.Memory{}, tables.Arenas{}
 	d.Ranks, d.said, d.CopyMemory, d.Whole, d.Shapes, d.LookAgain = ranking{}, said{}, nil, false, nil, index.Askers{}
-	d.Calls, d.UserHoldings, d.Charges, d.Claims, d.NotYet, d.Recount = index.Calls{}, index.UserHoldings{}, place.Moving{}, place.Claimed{}, nil, false
+	d.Calls, d.UserHoldings, d.Charges, d.Claims, d.NoFreeCells, d.Recount = index.Calls{}, index.UserHoldings{}, place.Moving{}, place.Claimed{}, nil, false
 	return d
 }
 

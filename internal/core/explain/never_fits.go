@@ -40,7 +40,7 @@ const andMost = "\x00"
 // because of CPUs or memory, it also says what each GPU comes with.
 func (s *Explainer) whyNever(j *tables.Job, g int) *model.Reason {
 	why := s.WhyNeverFits(j, g)
-	if why == nil || j.Gangs[g].Shape.Short || s.Cluster.SpaceOf(j.Spec.VC) == cell.None {
+	if why == nil || j.Gangs[g].Shape.NoSKUFits || s.Cluster.SpaceOf(j.Spec.VC) == cell.None {
 		return why
 	}
 	for _, o := range j.Spec.Gangs[g].Tasks {
@@ -87,7 +87,7 @@ func (s *Explainer) largestTask(j *tables.Job, g int, role string) int32 {
 	i := slices.IndexFunc(j.Spec.Roles, func(r model.Role) bool { return r.Name == role })
 	fits := func(n int32) bool {
 		spec := model.WithLeaves(j.Spec, int32(i), n)
-		with := s.NewJob(j.ID, spec, s.Now, tables.Room{})
+		with := s.NewJob(j.ID, spec, s.Now, tables.JobMemory{})
 		return place.FitsEver(&s.Finder, &with, g)
 	}
 	most := int(min(j.Spec.Roles[i].Leaves-1, widest(s.Cluster.Forest())))
@@ -105,9 +105,9 @@ type MostEver struct {
 
 // Fits reports whether a changed job in place of this one could ever start.
 func (m MostEver) Fits(spec *model.Job) bool {
-	j := m.S.NewJob(m.J.ID, spec, m.S.Now, tables.Room{})
+	j := m.S.NewJob(m.J.ID, spec, m.S.Now, tables.JobMemory{})
 	g := int(gangWith(spec, m.Role))
-	return !j.Gangs[g].Shape.Short && place.FitsEver(&m.S.Finder, &j, g)
+	return !j.Gangs[g].Shape.NoSKUFits && place.FitsEver(&m.S.Finder, &j, g)
 }
 
 // largest is the largest of the sizes 1 to sizes with which the job fits; 0 if none. The last is

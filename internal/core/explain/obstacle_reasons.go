@@ -113,7 +113,7 @@ func (s *Explainer) sheltered(j *tables.Job, g int32) (string, model.Time) {
 		least = s.VC(j.Space).MinRun
 	}
 	for _, a := range over {
-		if a.Cause != 0 || !s.Younger(a, least) || len(each) == maxNamed || s.Spent(a) {
+		if a.Cause != 0 || !s.RanLessThan(a, least) || len(each) == maxNamed || s.BudgetSpent(a) {
 			continue
 		}
 		name := s.nameTo(j.Spec.User, a.ID.Job)
@@ -173,7 +173,7 @@ func (s *Explainer) unshared(j *tables.Job, g int32) string {
 		return "it is not suspendable, so it shares no GPUs"
 	case j.Spec.Hints.Dedicated:
 		return "it is dedicated, so it shares no GPUs"
-	case j.Gangs[g].Alone:
+	case j.Gangs[g].NeverShares:
 		return "it did not acknowledge a suspension in time, so it shares no GPUs any more"
 	}
 	return s.noHost(j, g)
@@ -184,14 +184,14 @@ func (s *Explainer) noHost(j *tables.Job, g int32) string {
 	alike, willing, older := false, false, false
 	for i := range s.Attempts {
 		a := &s.Attempts[i]
-		if a.Job == tables.None || a.Joined || a.Lazy || a.State == model.AttemptReserving || !s.Steady(a) {
+		if a.Job == tables.None || a.NotFirst || a.Lazy || a.State == model.AttemptReserving || !s.Steady(a) {
 			continue
 		}
 		o := &s.Jobs[a.Job]
 		if o.Spec.VC != j.Spec.VC || o.Spec.Priority != j.Spec.Priority || !s.ShapedLike(j, g, a) {
 			continue
 		}
-		if s.StartedOtherwise(a) {
+		if s.DevicesChanged(a) {
 			older = true
 			continue
 		}
@@ -201,7 +201,7 @@ func (s *Explainer) noHost(j *tables.Job, g int32) string {
 		for _, m := range s.MembersOf(a.Alloc) {
 			wish.Turns = append(wish.Turns, []model.GangRef{{Job: m.ID.Job, Gang: m.ID.Gang}})
 			h := &s.Jobs[m.Job].Spec.Hints
-			willing = willing || h.Suspendable && !h.Dedicated && !s.Jobs[m.Job].Gangs[m.ID.Gang].Alone
+			willing = willing || h.Suspendable && !h.Dedicated && !s.Jobs[m.Job].Gangs[m.ID.Gang].NeverShares
 		}
 		if s.MayShare(a, &wish) || len(wish.Turns) > decide.MaxSharers {
 			return ""
@@ -252,7 +252,7 @@ func (s *Explainer) sparedReason(r model.Reason, j *tables.Job, g int32) (model.
 // again and are then ahead of it; false for other gangs.
 func (s *Explainer) comesBackReason(r model.Reason, j *tables.Job, g int32) (model.Reason, bool) {
 	if j.Spec.Priority < cell.MinGuaranteed || j.Spec.Gangs[g].Extra ||
-		int64(j.Gangs[g].Leaves) <= s.Unheld(j.Space, j.Spec.Priority) {
+		int64(j.Gangs[g].Leaves) <= s.AvailableTo(j.Space, j.Spec.Priority) {
 		return r, false
 	}
 	for _, slot := range s.Holders[j.Space] {

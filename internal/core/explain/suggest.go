@@ -190,7 +190,7 @@ func gangWith(spec *model.Job, role int32) int32 {
 // couldFit asks the placing code alone whether a job would find cells, with
 // preemption but without the jobs ahead of it. If not, no decision would start it.
 func (t *suggester) couldFit(spec *model.Job) bool {
-	j := t.base.NewJob(t.base.NextJob, spec, t.base.Now, tables.Room{})
+	j := t.base.NewJob(t.base.NextJob, spec, t.base.Now, tables.JobMemory{})
 	defer t.base.Cluster.EndBudget(t.base.Cluster.Budget())
 	_, ok := t.base.Plan(place.Want{J: &j, G: gangWith(spec, t.role())})
 	t.cut = t.cut || !ok && t.base.Cluster.Work().Over()
@@ -209,7 +209,7 @@ func (t *suggester) sizes() {
 				model.Plural(n, "task", "tasks"), r.Name, r.Tasks)
 		}
 	}
-	if r.Leaves > 1 && !t.j.Gangs[t.g].Shape.Short {
+	if r.Leaves > 1 && !t.j.Gangs[t.g].Shape.NoSKUFits {
 		with := func(n int32) *model.Job { return model.WithLeaves(spec, role, n) }
 		if n, preempts, ok := t.largest(r.Leaves-1, with); ok {
 			t.add(model.Suggestion{Kind: model.SmallerTasks, Role: r.Name, Leaves: n}, preempts,

@@ -30,7 +30,7 @@ func (s *Explainer) Why(id model.JobID) (model.Explanation, bool) {
 	if f := s.FailedOf(j.Spec.VC); f != nil {
 		e.PolicyFailed = f.Words()
 	}
-	if n := j.Noted(); n != nil {
+	if n := j.PolicyNote(); n != nil {
 		e.Note = string(n.Data)
 	}
 	for g := range j.Gangs {
@@ -59,7 +59,7 @@ func (s *Explainer) WhyNeverFits(j *tables.Job, g int) *model.Reason {
 		return &model.Reason{Code: model.NeverFits, Need: j.Gangs[g].Leaves, Asks: needText(&s.Tables, j, g),
 			Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.Spec.VC)}
 	}
-	if j.Gangs[g].Shape.Short { // rare, and the text is about the job rather than its shape
+	if j.Gangs[g].Shape.NoSKUFits { // rare, and the text is about the job rather than its shape
 		return s.uncovered(j, g)
 	}
 	key := tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[g].Shape.Text}
@@ -467,7 +467,7 @@ func (s *Explainer) jobList(reader model.Subject, ids []model.JobID) string {
 // nameTo is the name by which a reader knows a job, or its number if the reader may not know the
 // name. If the state is a copy for one reader (Names.Reader) that one counts.
 func (s *Explainer) nameTo(reader model.Subject, id model.JobID) string {
-	if j := s.Find(id); j != nil && !s.Veiled(j.Spec) {
+	if j := s.Find(id); j != nil && !s.HidesName(j.Spec) {
 		return j.Spec.Name.To(cmp.Or(s.Names.Reader, reader), j.Spec.User)
 	}
 	return fmt.Sprintf("job %d", id)

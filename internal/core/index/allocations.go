@@ -30,8 +30,8 @@ type allocRank struct {
 // anew.
 const maxStale = 4096
 
-// Realloc notes that something happened to an attempt's allocation.
-func (s *Index) Realloc(a *tables.Attempt) {
+// NoteAllocChanged notes that something happened to an attempt's allocation.
+func (s *Index) NoteAllocChanged(a *tables.Attempt) {
 	al := &s.Allocs[s.Cluster.Alloc(a.Alloc).Space]
 	switch n := len(al.stale); {
 	case !al.kept || n > 0 && al.stale[n-1] == a.Alloc:
@@ -48,7 +48,7 @@ func (s *Index) AllocationsOf(space int32) *Allocations {
 	if !al.kept {
 		*al = Allocations{kept: true, at: map[cell.AllocID]*model.Allocation{}}
 		for _, i := range s.Holders[space] {
-			if a := &s.Attempts[i]; !a.Joined {
+			if a := &s.Attempts[i]; !a.NotFirst {
 				al.stale = append(al.stale, a.Alloc)
 			}
 		}
@@ -106,7 +106,7 @@ func (s *Index) allocation(head *tables.Attempt) *model.Allocation {
 	out := &model.Allocation{Leaves: g.Leaves, Shape: g.Shape.Text, Steady: s.Steady(head) && !head.Orphaned,
 		Memory: s.DeviceMemory(head),
 		Prio:   s.Jobs[head.Job].Spec.Priority}
-	for at := s.ByAlloc[head.Alloc]; at != tables.None; at = s.Attempts[at].Mate {
+	for at := s.ByAlloc[head.Alloc]; at != tables.None; at = s.Attempts[at].NextMember {
 		m := &s.Attempts[at]
 		out.Gangs = append(out.Gangs, model.GangRef{Job: m.ID.Job, Gang: m.ID.Gang})
 		out.Each = append(out.Each, s.sharer(m))
@@ -138,7 +138,7 @@ func (s *Index) allocation(head *tables.Attempt) *model.Allocation {
 func (s *Index) sharer(m *tables.Attempt) model.Sharer {
 	j := &s.Jobs[m.Job]
 	out := model.Sharer{Hints: &j.Spec.Hints, Gangs: int32(len(j.Gangs)), Started: m.Started}
-	if n := j.Noted(); n != nil {
+	if n := j.PolicyNote(); n != nil {
 		out.Noted = len(n.Data) > 0
 	}
 	if tasks := j.Spec.Gangs[m.ID.Gang].Tasks; len(tasks) > 0 {
@@ -160,8 +160,8 @@ func (s *Index) VerifyAllocations(add func(string, ...any)) {
 				add("the allocations of space %d are out of order", space)
 			}
 		}
-		for a := range s.Holding(int32(space)) {
-			if a.Joined || s.allocated(int32(space), a.Alloc) == nil {
+		for a := range s.AttemptsIn(int32(space)) {
+			if a.NotFirst || s.allocated(int32(space), a.Alloc) == nil {
 				continue
 			}
 			n--

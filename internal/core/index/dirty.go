@@ -8,9 +8,9 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// DrainsOf counts the nodes with a drain deadline, passed or to come. While there are none, no
+// CountDraining counts the nodes with a drain deadline, passed or to come. While there are none, no
 // attempt is checked for one.
-func DrainsOf(nodes []tables.NodeNote) (n int32) {
+func CountDraining(nodes []tables.NodeNote) (n int32) {
 	for i := range nodes {
 		if nodes[i].Cordon && nodes[i].Drain > 0 {
 			n++
@@ -64,44 +64,44 @@ func (s *Index) AllLend() bool {
 // last walk and its gangs could use nothing that changed elsewhere: it would find the same again.
 // A change that is not narrowed down to VCs marks everything (DirtyAll).
 type dirty struct {
-	lend   bool   // look at opportunistic gangs: a leaf became free, or a gang arrived
-	Spaces []bool // by space: look at the VC's guaranteed gangs
-	Itself []bool // by space: the VC's order changed as time passed
-	Some   bool   // any of the above
-	// Always, by space, marks VCs with easy or conserve backfill: what their gangs get also depends
+	lend         bool   // look at opportunistic gangs: a leaf became free, or a gang arrived
+	Guaranteed   []bool // by space: look at the VC's guaranteed gangs
+	OrderChanged []bool // by space: the VC's order changed as time passed
+	Some         bool   // any of the above
+	// Backfills, by space, marks VCs with easy or conserve backfill: what their gangs get also depends
 	// on time and on other VCs.
-	Always  []bool
-	Flat    bool    // no VC is part of another
-	Tuned   []bool  // by space: the policy is a Tuner
-	Firm    []bool  // by space: the policy is Firm
-	ranks   []bool  // by space: the policy orders running gangs
-	lasts   []bool  // by space: their keys hold until a known time, or until something happens to them
-	Owned   []int64 // by space: leaves guaranteed to the VC
-	Chains  []int64 // by chain: its leaves
-	Timed   []int32 // spaces of the VCs with an order that changes as time passes
-	Changes []Turn  // by space
+	Backfills   []bool
+	Flat        bool         // no VC is part of another
+	Tuned       []bool       // by space: the policy is a Tuner
+	Firm        []bool       // by space: the policy is Firm
+	ranks       []bool       // by space: the policy orders running gangs
+	lasts       []bool       // by space: their keys hold until a known time, or until something happens to them
+	Owned       []int64      // by space: leaves guaranteed to the VC
+	Chains      []int64      // by chain: its leaves
+	Timed       []int32      // spaces of the VCs with an order that changes as time passes
+	NextChanges []NextChange // by space
 	// Exhausted, by space, says where the last walk left nothing to later arrivals. Turns counts the
 	// changes that concern every VC.
-	Exhausted []Exhausted
-	Turns     uint64
-	Freed     uint64 // counts changes after which some gang may get cells
-	Idle      uint64 // counts changes that may add free cells promised to no gang
+	Exhausted   []Exhausted
+	FullChanges uint64
+	CellChanges uint64 // counts changes after which some gang may get cells
+	IdleChanges uint64 // counts changes that may add free cells promised to no gang
 	// Placing to Avoiding tell whether cells that one VC leaves unbound may help another: its policy
 	// or its jobs say where gangs may run, or it owns parts of nodes.
-	Placing  []bool     // by space: the policy says where gangs may run
-	parts    []bool     // by space: the VC owns cells smaller than a node
-	choosy   int32      // number of jobs that name nodes which they must use, or must not
-	Avoiding model.Time // the latest time until which a gang avoids a node
-	Drains   int32      // number of nodes with a drain deadline, passed or to come
+	Placing       []bool     // by space: the policy says where gangs may run
+	parts         []bool     // by space: the VC owns cells smaller than a node
+	choosy        int32      // number of jobs that name nodes which they must use, or must not
+	Avoiding      model.Time // the latest time until which a gang avoids a node
+	DrainingNodes int32      // number of nodes with a drain deadline, passed or to come
 }
 
 // Exhausted says that the last walk of a VC with a Straight policy left nothing to later arrivals
 // of Prio or below: they stand behind the gangs that took it or wait for it. It holds until
 // something else changes.
 type Exhausted struct {
-	Holds bool
-	Turns uint64 // Dirty.Turns at that walk
-	Prio  cell.Priority
+	Holds       bool
+	FullChanges uint64 // Dirty.Turns at that walk
+	Prio        cell.Priority
 }
 
 // DirtyVC has the next walk look at the guaranteed gangs of a VC, or at opportunistic gangs if p
@@ -111,26 +111,26 @@ func (s *Index) DirtyVC(space int32, p cell.Priority) {
 	if int(space) < len(s.Dirty.Exhausted) {
 		s.Dirty.Exhausted[space].Holds = false
 	}
-	if p < cell.MinGuaranteed || int(space) >= len(s.Dirty.Spaces) {
+	if p < cell.MinGuaranteed || int(space) >= len(s.Dirty.Guaranteed) {
 		s.Dirty.lend = true
 	} else {
-		s.Dirty.Spaces[space] = true
+		s.Dirty.Guaranteed[space] = true
 	}
 }
 
 // DirtyAll has the next walk look at every gang that waits.
 func (s *Index) DirtyAll() {
 	s.AllDirty = true
-	s.Dirty.Turns++
-	s.Dirty.Freed++
-	s.Dirty.Idle++
+	s.Dirty.FullChanges++
+	s.Dirty.CellChanges++
+	s.Dirty.IdleChanges++
 }
 
 // Arrived has the next walk look at a job that was just submitted, unless the last walk of its VC
 // left nothing to its priority.
 func (s *Index) Arrived(space int32, p cell.Priority) {
 	if p >= cell.MinGuaranteed && int(space) < len(s.Dirty.Exhausted) {
-		if at := s.Dirty.Exhausted[space]; at.Holds && at.Turns == s.Dirty.Turns && p <= at.Prio {
+		if at := s.Dirty.Exhausted[space]; at.Holds && at.FullChanges == s.Dirty.FullChanges && p <= at.Prio {
 			s.Dirty.Some = true
 			return
 		}
@@ -146,8 +146,8 @@ func (s *Index) Clean() {
 	s.AllDirty = false
 	if s.Dirty.Some {
 		s.Dirty.Some, s.Dirty.lend = false, false
-		clear(s.Dirty.Spaces)
-		clear(s.Dirty.Itself)
+		clear(s.Dirty.Guaranteed)
+		clear(s.Dirty.OrderChanged)
 	}
 }
 
@@ -157,12 +157,12 @@ func (s *Index) MustLend() bool { return s.AllDirty || s.Dirty.lend || !s.AllLen
 // ResetDirty builds Dirty anew, after the VCs or their policies changed.
 func (s *Index) ResetDirty() {
 	n := s.Cluster.NumSpaces()
-	s.Dirty = dirty{Spaces: make([]bool, n), Itself: make([]bool, n), Exhausted: make([]Exhausted, n),
-		Always: make([]bool, n), Tuned: make([]bool, n), Firm: make([]bool, n), Flat: true,
+	s.Dirty = dirty{Guaranteed: make([]bool, n), OrderChanged: make([]bool, n), Exhausted: make([]Exhausted, n),
+		Backfills: make([]bool, n), Tuned: make([]bool, n), Firm: make([]bool, n), Flat: true,
 		ranks: make([]bool, n), lasts: make([]bool, n), Placing: make([]bool, n), parts: make([]bool, n),
-		Owned: make([]int64, n), Changes: make([]Turn, n)}
-	s.NotYet = nil // the counters in it begin again at 0
-	s.Dirty.Drains = DrainsOf(s.Nodes)
+		Owned: make([]int64, n), NextChanges: make([]NextChange, n)}
+	s.NoFreeCells = nil // the counters in it begin again at 0
+	s.Dirty.DrainingNodes = CountDraining(s.Nodes)
 	s.Dirty.Chains = make([]int64, len(s.Cluster.Forest().Chains))
 	for _, l := range s.Cluster.Forest().Leaves {
 		s.Dirty.Chains[s.Cluster.Forest().Cells[l].Chain]++
@@ -170,7 +170,7 @@ func (s *Index) ResetDirty() {
 	for i := int32(1); i < n; i++ {
 		sp := s.Cluster.Space(i)
 		mode := model.OfVC(s.Config, sp.Name).Backfill
-		s.Dirty.Always[i] = mode == model.ModeEasy || mode == model.ModeConserve
+		s.Dirty.Backfills[i] = mode == model.ModeEasy || mode == model.ModeConserve
 		s.Dirty.Flat = s.Dirty.Flat && sp.Parent == 0
 		_, s.Dirty.Tuned[i] = s.Policies[i].(model.Tuner)
 		_, s.Dirty.Firm[i] = s.Policies[i].(model.Firm)
@@ -227,7 +227,7 @@ func (s *Index) lookAtUnbound() {
 		s.LookAgain.All = true
 		return
 	}
-	for space := range l.Spaces {
+	for space := range l.Guaranteed {
 		if l.Placing[space] || l.parts[space] {
 			s.DirtyVC(int32(space), cell.MinGuaranteed)
 			s.LookAgain.By(int32(space))
@@ -242,11 +242,11 @@ func (s *Index) Release(id cell.AllocID) {
 	al := s.Cluster.Alloc(id)
 	space, p := al.Space, al.Priority
 	own := s.Dirty.Flat && space > 0 && p >= cell.MinGuaranteed && !al.Lazy
-	s.Dirty.Freed++
+	s.Dirty.CellChanges++
 	rest := s.Cluster.IdleCount()
 	kept := s.Cluster.Release(id)
 	if !kept || s.Cluster.IdleCount() > rest {
-		s.Dirty.Idle++
+		s.Dirty.IdleChanges++
 	}
 	if !own {
 		s.DirtyAll()
@@ -261,7 +261,7 @@ func (s *Index) Release(id cell.AllocID) {
 
 // DirtyByStop marks the gangs to which the leaves of a stopping attempt could be promised.
 func (s *Index) DirtyByStop(a *tables.Attempt) {
-	s.Dirty.Freed++
+	s.Dirty.CellChanges++
 	if al := s.Cluster.Alloc(a.Alloc); s.Dirty.Flat && !al.Opportunistic() {
 		s.DirtyVC(al.Space, al.Priority)
 		return
@@ -347,9 +347,9 @@ func (s *Index) lookFor(vcs []cell.VCName) {
 	}
 }
 
-// Both are the VCs for which one of two decisions asked, by name; nil, also as an argument, means
+// MergeNames are the VCs for which one of two decisions asked, by name; nil, also as an argument, means
 // all.
-func Both(a, b []cell.VCName) []cell.VCName {
+func MergeNames(a, b []cell.VCName) []cell.VCName {
 	if len(a) == 0 || len(b) == 0 {
 		return nil
 	}

@@ -36,7 +36,7 @@ func (s *Index) IsExtra(a *tables.Attempt) bool {
 // Steady reports whether an attempt and all that share its leaves start or run, and none was told
 // to stop.
 func (s *Index) Steady(a *tables.Attempt) bool {
-	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
+	for at := s.First(a); at != tables.None; at = s.Attempts[at].NextMember {
 		if m := &s.Attempts[at]; m.State != model.AttemptStarting && m.State != model.AttemptRunning {
 			return false
 		}
@@ -44,11 +44,11 @@ func (s *Index) Steady(a *tables.Attempt) bool {
 	return true
 }
 
-// StartedOtherwise reports whether the devices of an attempt had other SKUs, or were divided
+// DevicesChanged reports whether the devices of an attempt had other SKUs, or were divided
 // otherwise, when it was started. No gang may join it: a newcomer would start on what the present
 // configuration calls these devices and follow that through the next one, which may be less; and
 // members that take turns find each other's locks only under equal device names.
-func (s *Index) StartedOtherwise(a *tables.Attempt) bool {
+func (s *Index) DevicesChanged(a *tables.Attempt) bool {
 	kept := tables.RareOf(a.Rare).Origins
 	j := &s.Jobs[a.Job]
 	for k, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
@@ -72,7 +72,7 @@ func (s *Index) RanFor(a *tables.Attempt) model.Duration {
 	case a.Share == 0:
 		return model.Duration(s.Now - a.Started)
 	}
-	return tables.RareOf(a.Rare).Ran + s.RanSince(a, max(a.Started, s.Shares[a.Share-1].Since))
+	return tables.RareOf(a.Rare).RanBefore + s.RanSince(a, max(a.Started, s.Shares[a.Share-1].Since))
 }
 
 // RanSince is how long an attempt ran since a time. Before its present rotation began it counts as
@@ -86,9 +86,9 @@ func (s *Index) RanSince(a *tables.Attempt, from model.Time) model.Duration {
 	return before + sh.Rotation.Ran(a.ID, max(from, sh.Since), s.Now)
 }
 
-// Holding yields the attempts and promises of a VC. A restart may change their order: no decision
+// AttemptsIn yields the attempts and promises of a VC. A restart may change their order: no decision
 // may depend on it.
-func (s *Index) Holding(space int32) iter.Seq[*tables.Attempt] {
+func (s *Index) AttemptsIn(space int32) iter.Seq[*tables.Attempt] {
 	return func(yield func(*tables.Attempt) bool) {
 		for _, i := range s.Holders[space] {
 			if !yield(&s.Attempts[i]) {
@@ -105,7 +105,7 @@ func (s *Index) GangView(e Queued) model.GangView {
 	v := model.GangView{Ref: model.GangRef{Job: e.Job, Gang: e.Gang}, User: j.Spec.User, Priority: e.Prio,
 		Submitted: j.Submitted,
 		Order:     int64(e.Job), Leaves: g.Leaves, Members: g.Shape.Members, Shape: g.Shape.Text, Hints: &j.Spec.Hints, Earlier: g.Ran, Ran: g.Ran, Since: j.Submitted}
-	v.Moved = g.Rare != nil && g.Rare.Meant != nil
+	v.Moved = g.Rare != nil && g.Rare.MoveTo != nil
 	v.Delayed, v.Choosy = !s.Eligible(j, e.Gang), j.Spec.Restricted()
 	if g.Last != nil {
 		v.Since = max(v.Since, g.Last.Ended)
@@ -116,7 +116,7 @@ func (s *Index) GangView(e Queued) model.GangView {
 	if v.Gangs = int32(len(j.Gangs)); e.Gang == 0 && j.Spec.Partial() {
 		v.Sizes = s.SizesOf(j)
 	}
-	if n := j.Noted(); n != nil {
+	if n := j.PolicyNote(); n != nil {
 		v.Note = n.Data
 	}
 	if tasks := j.Spec.Gangs[e.Gang].Tasks; len(tasks) > 0 {
@@ -134,21 +134,21 @@ func (s *Index) GangView(e Queued) model.GangView {
 }
 
 // Shared reports whether an attempt is not alone on its leaves.
-func (s *Index) Shared(a *tables.Attempt) bool { return a.Joined || a.Mate != tables.None }
+func (s *Index) Shared(a *tables.Attempt) bool { return a.NotFirst || a.NextMember != tables.None }
 
 // First returns the slot of the first member of an attempt's allocation.
 func (s *Index) First(a *tables.Attempt) int32 { return s.ByAlloc[a.Alloc] }
 
-// Stays returns the first member of an attempt's allocation that was not told to stop; nil if all
+// FirstStaying returns the first member of an attempt's allocation that was not told to stop; nil if all
 // were.
-func (s *Index) Stays(a *tables.Attempt) *tables.Attempt {
+func (s *Index) FirstStaying(a *tables.Attempt) *tables.Attempt {
 	if !s.Shared(a) {
 		if a.Cause == 0 {
 			return a
 		}
 		return nil
 	}
-	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
+	for at := s.First(a); at != tables.None; at = s.Attempts[at].NextMember {
 		if s.Attempts[at].Cause == 0 {
 			return &s.Attempts[at]
 		}
@@ -167,10 +167,10 @@ func (s *Index) Reaches(a *tables.Attempt, d model.Duration) model.Time {
 		return from.Add(d)
 	}
 	sh := &s.Shares[a.Share-1]
-	if d <= tables.RareOf(a.Rare).Ran {
+	if d <= tables.RareOf(a.Rare).RanBefore {
 		return min(from.Add(d), s.Now)
 	}
-	return sh.Rotation.After(a.ID, max(from, sh.Since), d-tables.RareOf(a.Rare).Ran)
+	return sh.Rotation.After(a.ID, max(from, sh.Since), d-tables.RareOf(a.Rare).RanBefore)
 }
 
 // SizesOf is what a policy sees of the sizes of a partial job.
@@ -236,7 +236,7 @@ func Below(q []Queued, p cell.Priority) int {
 func (s *Index) PartLeft(a *tables.Attempt) bool {
 	some := slices.ContainsFunc(s.Cluster.Alloc(a.Alloc).Placement.Tasks,
 		func(t cell.Task) bool { return len(t.Leaves) > 0 })
-	return some && !s.StartedOtherwise(a)
+	return some && !s.DevicesChanged(a)
 }
 
 // Eligible reports whether a gang may be placed at all now.

@@ -15,7 +15,7 @@ func (s *Index) Link(slot int32) {
 // Unlink takes it out again; the last of the list moves to its place.
 func (s *Index) Unlink(slot int32) {
 	a := &s.Attempts[slot]
-	s.Unrun(a)
+	s.DropFromRunOrder(a)
 	list := &s.Holders[s.Cluster.Alloc(a.Alloc).Space]
 	last := len(*list) - 1
 	moves := (*list)[last]
@@ -30,7 +30,7 @@ func (s *Index) Relink() {
 	s.RunOrders, s.Allocs = make([]RunOrder, s.Cluster.NumSpaces()), make([]Allocations,
 		s.Cluster.NumSpaces())
 	for i := range s.Attempts {
-		s.Attempts[i].Standing = 0
+		s.Attempts[i].OrderFlags = 0
 		if s.Attempts[i].Job != tables.None {
 			s.Link(int32(i))
 		}

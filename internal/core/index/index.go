@@ -27,16 +27,16 @@ type Index struct {
 	DedicatedJobs int             // number of jobs that want their nodes for themselves
 	Migrating     int             // number of gangs that are to run on other nodes next
 	Timers        collections.Heap[timer]
-	ToSettle      collections.Heap[model.JobID] // by id, for Decide: slots differ after a restart
-	Again         model.Time                    // when the next decision is due; 0 is none
-	AgainFor      []cell.VCName                 // VCs it is for; none is all; never changed in place
-	AllDirty      bool                          // the next walk looks at everything
-	Dirty         dirty                         // else: what it looks at
-	LookAgain     Askers                        // VCs for which this decision asks for another
-	NotYet        map[model.AttemptID]NotYet    // promised gangs that found no free cells instead
-	Recount       bool                          // tallies are being built anew: debts do not accrue
-	Calls         Calls                         // into code of policies
-	UserHoldings  UserHoldings                  // what users hold
+	ToSettle      collections.Heap[model.JobID]   // by id, for Decide: slots differ after a restart
+	Again         model.Time                      // when the next decision is due; 0 is none
+	AgainFor      []cell.VCName                   // VCs it is for; none is all; never changed in place
+	AllDirty      bool                            // the next walk looks at everything
+	Dirty         dirty                           // else: what it looks at
+	LookAgain     Askers                          // VCs for which this decision asks for another
+	NoFreeCells   map[model.AttemptID]NoFreeCells // promised gangs that found no free cells instead
+	Recount       bool                            // tallies are being built anew: debts do not accrue
+	Calls         Calls                           // into code of policies
+	UserHoldings  UserHoldings                    // what users hold
 }
 
 // Calls is the state of a call into a policy's code, or of its reading of the wait groups.
@@ -47,13 +47,13 @@ type Calls struct {
 	gang    model.GangView  // the gang that gets a key
 }
 
-// NotYet is the situation in which a gang with a promise found no free cells. The search is not
+// NoFreeCells is the situation in which a gang with a promise found no free cells. The search is not
 // repeated while it stays the same: until more cells are free, more of the gang's own are, or
 // holders have left the preassigned cells that are promised to it.
-type NotYet struct {
-	Idle    uint64 // Dirty.Idle at that time
-	Missing int32  // leaves it needs beyond its own
-	Used    uint64 // sum over the leaves that its VC uses in each preassigned cell of the promise
+type NoFreeCells struct {
+	IdleChanges uint64 // Dirty.Idle at that time
+	Missing     int32  // leaves it needs beyond its own
+	Used        uint64 // sum over the leaves that its VC uses in each preassigned cell of the promise
 }
 
 // VC is the configuration of the VC of a space; only to read.
@@ -68,9 +68,9 @@ func (s *Index) VC(space int32) *model.VCConfig {
 // Holder returns the first member of an allocation.
 func (s *Index) Holder(id cell.AllocID) *tables.Attempt { return &s.Attempts[s.ByAlloc[id]] }
 
-// Ask notes the VC for which policy code runs from now on, 0 for none. It returns the one before,
+// EnterPolicy notes the VC for which policy code runs from now on, 0 for none. It returns the one before,
 // which is to be noted again after the call.
-func (s *Index) Ask(space int32) (before int32) {
+func (s *Index) EnterPolicy(space int32) (before int32) {
 	before, s.Calls.Space = s.Calls.Space, space
 	return before
 }

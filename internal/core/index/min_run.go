@@ -28,24 +28,24 @@ func (s *Index) quantum(space int32) model.Duration { return s.Quanta[max(space,
 // MinRun is how long a gang of a VC runs before gangs of its own priority may stop it.
 func (s *Index) MinRun(space int32) model.Duration { return max(s.VC(space).MinRun, s.quantum(space)) }
 
-// Young reports whether an attempt is still protected from gangs of its own priority. Against a
+// ProtectedFromPeers reports whether an attempt is still protected from gangs of its own priority. Against a
 // gang that is due the policy's quantum does not count.
-func (s *Index) Young(a *tables.Attempt, due bool) bool {
+func (s *Index) ProtectedFromPeers(a *tables.Attempt, due bool) bool {
 	space := s.Jobs[a.Job].Space
 	if due {
-		return s.Younger(a, s.VC(space).MinRun)
+		return s.RanLessThan(a, s.VC(space).MinRun)
 	}
-	return s.Younger(a, s.MinRun(space))
+	return s.RanLessThan(a, s.MinRun(space))
 }
 
-// Unsettled reports whether an attempt has not run for its VC's minimum yet. Until then its policy
+// BelowMinRun reports whether an attempt has not run for its VC's minimum yet. Until then its policy
 // does not change its size either.
-func (s *Index) Unsettled(a *tables.Attempt) bool {
-	return s.Younger(a, s.VC(s.Jobs[a.Job].Space).MinRun)
+func (s *Index) BelowMinRun(a *tables.Attempt) bool {
+	return s.RanLessThan(a, s.VC(s.Jobs[a.Job].Space).MinRun)
 }
 
-// Younger reports whether an attempt has run for less than a duration; never if that is 0.
-func (s *Index) Younger(a *tables.Attempt, least model.Duration) bool {
+// RanLessThan reports whether an attempt has run for less than a duration; never if that is 0.
+func (s *Index) RanLessThan(a *tables.Attempt, least model.Duration) bool {
 	return least > 0 && (a.Started == 0 || a.Started.Add(least) > s.Now)
 }
 
@@ -65,17 +65,17 @@ func (s *Index) TimeMinRun(a *tables.Attempt) {
 	}
 }
 
-// ripens reports whether an attempt that began to run at started completes its VC's minimum, or
+// endsMinRun reports whether an attempt that began to run at started completes its VC's minimum, or
 // its policy's quantum, exactly at that time.
-func (s *Index) ripens(j *tables.Job, started, at model.Time) bool {
+func (s *Index) endsMinRun(j *tables.Job, started, at model.Time) bool {
 	least, q := s.VC(j.Space).MinRun, s.quantum(j.Space)
 	return j.Spec.Priority >= cell.MinGuaranteed && (least > 0 && started.Add(least) == at || q > least &&
 		started.Add(q) == at)
 }
 
-// Spent reports whether the preemption budget of an attempt's job is used up: then it is left
+// BudgetSpent reports whether the preemption budget of an attempt's job is used up: then it is left
 // alone however long it has run.
-func (s *Index) Spent(a *tables.Attempt) bool {
+func (s *Index) BudgetSpent(a *tables.Attempt) bool {
 	j := &s.Jobs[a.Job]
 	return !s.IsExtra(a) && j.Yielded >= s.VC(j.Space).PreemptionBudget()
 }

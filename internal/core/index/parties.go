@@ -9,8 +9,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Chosen is a wait group, by index, and the index of its party.
-type Chosen struct{ Line, Party int32 }
+// PartyGroup is a wait group, by index, and the index of its party.
+type PartyGroup struct{ Group, Party int32 }
 
 // FewParties is up to how many parties a scan finds one faster than a map.
 const FewParties = 8
@@ -100,8 +100,8 @@ func (s *Index) AskHoldings(space int32, by model.By) {
 		}
 	}
 	hs.Asked |= 1 << by
-	for a := range s.Holding(space) {
-		if !a.Joined {
+	for a := range s.AttemptsIn(space) {
+		if !a.NotFirst {
 			s.CountHoldings(hs, by, s.Counted(a), 1)
 		}
 	}

@@ -70,7 +70,7 @@ func (s *Index) Queue(slot, g int32) bool {
 	e := Queued{Prio: j.Spec.Priority, Job: j.ID, Gang: g, Slot: slot}
 	if i, found := search(*q, e); !found {
 		*q = slices.Insert(*q, i, e)
-		s.List(j.Space, e)
+		s.AddToGroup(j.Space, e)
 	}
 	return true
 }
@@ -89,7 +89,7 @@ func (s *Index) Dequeue(slot, g int32) {
 	if i, found := search(*q, e); found {
 		*q = without(*q, i)
 	}
-	s.Unlist(j.Space, e)
+	s.DropFromGroup(j.Space, e)
 	s.DirtyVC(j.Space, j.Spec.Priority) // gangs behind it may go now
 }
 
@@ -156,19 +156,19 @@ func (s *Index) meant(j *tables.Job, t timer) bool {
 	}
 	started := s.Attempts[g.Attempt].Started
 	return j.Spec.TimeLimit > 0 && s.Reaches(&s.Attempts[g.Attempt], j.Spec.TimeLimit) == t.At ||
-		s.ripens(j, started, t.At)
+		s.endsMinRun(j, started, t.At)
 }
 
-// Turn is when the order of a VC changes as time passes; At 0 is never. It stays known until a
+// NextChange is when the order of a VC changes as time passes; At 0 is never. It stays known until a
 // gang begins or ceases to wait or to run there, reports something, or something is noted about
 // it.
-type Turn struct {
+type NextChange struct {
 	Known bool
 	At    model.Time
 }
 
 // ForgetNextChange forgets when the order of a VC changes.
-func (s *Index) ForgetNextChange(space int32) { s.Dirty.Changes[space].Known = false }
+func (s *Index) ForgetNextChange(space int32) { s.Dirty.NextChanges[space].Known = false }
 
 // UnbookAll ends all bookings, since a configuration numbers the leaves anew.
 func (s *Index) UnbookAll() {
@@ -194,12 +194,12 @@ func (s *Index) VerifyBooking(j *tables.Job, g int32, add func(string, ...any)) 
 	}
 }
 
-// Mean notes on which nodes a gang that is told to move is to run next; nil ends that.
-func (s *Index) Mean(g *tables.Gang, nodes []cell.NodeName) {
-	if tables.RareOf(g.Rare).Meant != nil {
+// SetMoveTo notes on which nodes a gang that is told to move is to run next; nil ends that.
+func (s *Index) SetMoveTo(g *tables.Gang, nodes []cell.NodeName) {
+	if tables.RareOf(g.Rare).MoveTo != nil {
 		s.Migrating--
 	}
-	if g.Intend(nodes); nodes != nil {
+	if g.SetMoveTo(nodes); nodes != nil {
 		s.Migrating++
 	}
 }
@@ -209,7 +209,7 @@ func (s *Index) VerifyMigrating(add func(string, ...any)) {
 	n := 0
 	for i := range s.Jobs {
 		for k := range s.Jobs[i].Gangs {
-			if s.Jobs[i].Spec != nil && tables.RareOf(s.Jobs[i].Gangs[k].Rare).Meant != nil {
+			if s.Jobs[i].Spec != nil && tables.RareOf(s.Jobs[i].Gangs[k].Rare).MoveTo != nil {
 				n++
 			}
 		}

@@ -145,20 +145,20 @@ func (s *Index) Runs(a *tables.Attempt) bool {
 		!s.IsExtra(a)
 }
 
-// Rerun notes that an attempt changed, so that its key and its allocation are read again.
-func (s *Index) Rerun(a *tables.Attempt) {
-	s.Realloc(a)
+// NoteChanged notes that an attempt changed, so that its key and its allocation are read again.
+func (s *Index) NoteChanged(a *tables.Attempt) {
+	s.NoteAllocChanged(a)
 	r := &s.RunOrders[s.Cluster.Alloc(a.Alloc).Space]
-	if !r.kept || a.Standing&tables.IsStale != 0 {
+	if !r.kept || a.OrderFlags&tables.OrderStale != 0 {
 		return
 	}
-	a.Standing |= tables.IsStale
+	a.OrderFlags |= tables.OrderStale
 	r.stale = append(r.stale, s.SlotOf(a))
 }
 
-// Unrun takes an attempt out of its row.
-func (s *Index) Unrun(a *tables.Attempt) {
-	if a.Standing&tables.IsRanked == 0 {
+// DropFromRunOrder takes an attempt out of its row.
+func (s *Index) DropFromRunOrder(a *tables.Attempt) {
+	if a.OrderFlags&tables.InRunOrder == 0 {
 		return
 	}
 	r := &s.RunOrders[s.Cluster.Alloc(a.Alloc).Space]
@@ -169,7 +169,7 @@ func (s *Index) Unrun(a *tables.Attempt) {
 			w.list = slices.Delete(w.list, i, i+1)
 		}
 	}
-	a.Standing &^= tables.IsRanked
+	a.OrderFlags &^= tables.InRunOrder
 }
 
 // find returns the row in which a gang of a priority stands, and its index there; None, None if it
@@ -214,29 +214,29 @@ func (s *Index) runnersOf(space int32) []row {
 	if !r.kept {
 		r.kept, r.at = true, s.Now
 		for _, i := range s.Holders[space] {
-			s.Rerun(&s.Attempts[i])
+			s.NoteChanged(&s.Attempts[i])
 		}
 	}
 	if !last && r.at != s.Now || last && r.soonest > 0 && r.soonest <= s.Now &&
-		(r.at != s.Now || r.through != s.Decided) {
+		(r.at != s.Now || r.through != s.DecidedAt) {
 		s.rekey(space, last)
 	}
 	s.fallen(r)
 	many := len(r.stale) > 32 // then they leave their rows together, and one sort puts them back
 	for k := range r.rows {
 		if w := &r.rows[k]; many {
-			w.list = slices.DeleteFunc(w.list, func(e runner) bool { return s.Attempts[e.slot].Standing&tables.IsStale != 0 })
+			w.list = slices.DeleteFunc(w.list, func(e runner) bool { return s.Attempts[e.slot].OrderFlags&tables.OrderStale != 0 })
 		}
 	}
 	for _, slot := range r.stale {
 		a := &s.Attempts[slot]
-		if a.Job == tables.None || a.Standing&tables.IsStale == 0 || s.Cluster.Alloc(a.Alloc).Space != space {
+		if a.Job == tables.None || a.OrderFlags&tables.OrderStale == 0 || s.Cluster.Alloc(a.Alloc).Space != space {
 			continue // its slot has another attempt now
 		}
-		if a.Standing &^= tables.IsStale; many {
-			a.Standing &^= tables.IsRanked
+		if a.OrderFlags &^= tables.OrderStale; many {
+			a.OrderFlags &^= tables.InRunOrder
 		}
-		s.Unrun(a)
+		s.DropFromRunOrder(a)
 		if s.Runs(a) {
 			e, rate := s.keyed(space, slot)
 			w := r.row(s.Jobs[a.Job].Spec.Priority, rate)
@@ -268,8 +268,8 @@ func (s *Index) fallen(r *RunOrder) {
 
 // goStale has an attempt read again.
 func (s *Index) goStale(r *RunOrder, slot int32) {
-	if a := &s.Attempts[slot]; a.Standing&tables.IsStale == 0 {
-		a.Standing |= tables.IsStale
+	if a := &s.Attempts[slot]; a.OrderFlags&tables.OrderStale == 0 {
+		a.OrderFlags |= tables.OrderStale
 		r.stale = append(r.stale, slot)
 	}
 }
@@ -278,7 +278,7 @@ func (s *Index) goStale(r *RunOrder, slot int32) {
 // ones, which become stale.
 func (s *Index) rekey(space int32, last bool) {
 	r := &s.RunOrders[space]
-	r.at, r.through, r.soonest = s.Now, s.Decided, 0
+	r.at, r.through, r.soonest = s.Now, s.DecidedAt, 0
 	for k := range r.rows {
 		w := &r.rows[k]
 		for i := range w.list {
@@ -303,8 +303,8 @@ func (s *Index) keyed(space, slot int32) (e runner, rate int64) {
 	a := &s.Attempts[slot]
 	g := &s.Calls.gang
 	*g = s.GangView(s.Entry(a))
-	was := s.Ask(space)
-	a.Standing, a.Rank = a.Standing|tables.IsRanked, s.standKey(space, g)
+	was := s.EnterPolicy(space)
+	a.OrderFlags, a.Rank = a.OrderFlags|tables.InRunOrder, s.standKey(space, g)
 	var until model.Time
 	switch p := s.Policies[space].(type) {
 	case model.Aging:
@@ -312,7 +312,7 @@ func (s *Index) keyed(space, slot int32) (e runner, rate int64) {
 	case model.Falling:
 		rate, until = s.falls(p, a, g)
 	}
-	s.Ask(was)
+	s.EnterPolicy(was)
 	e = runnerOf(a)
 	e.Leaves, e.slot, e.until = g.Leaves, slot, until
 	return e, rate
@@ -323,10 +323,10 @@ func (s *Index) keyed(space, slot int32) (e runner, rate int64) {
 // time later.
 func (s *Index) ages(p model.Aging, a *tables.Attempt, g *model.GangView) model.Time {
 	if a.Share == 0 || a.Started == 0 {
-		return p.Until(s.Decided, g)
+		return p.Until(s.DecidedAt, g)
 	}
 	sh := &s.Shares[a.Share-1]
-	ran := tables.RareOf(a.Rare).Ran + sh.Rotation.Ran(a.ID, max(a.Started, sh.Since), s.Decided)
+	ran := tables.RareOf(a.Rare).RanBefore + sh.Rotation.Ran(a.ID, max(a.Started, sh.Since), s.DecidedAt)
 	at := p.Until(a.Started.Add(ran), g)
 	if at == 0 {
 		return 0
@@ -384,7 +384,7 @@ func (s *Index) VerifyRunners(add func(string, ...any)) {
 			continue
 		}
 		rows, want, stand := s.runnersOf(int32(space)), 0, 0
-		for a := range s.Holding(int32(space)) {
+		for a := range s.AttemptsIn(int32(space)) {
 			if !s.Runs(a) {
 				continue
 			}

@@ -26,7 +26,7 @@ func (s *Index) UserHas(space int32, user model.Subject) use {
 	l := &s.UserHoldings
 	if l.of == nil || l.seq != s.Seq || l.space != space {
 		*l = UserHoldings{seq: s.Seq, space: space, of: map[model.Subject]use{}}
-		for a := range s.Holding(space) {
+		for a := range s.AttemptsIn(space) {
 			j := &s.Jobs[a.Job]
 			u := l.of[j.Spec.User]
 			u.Leaves += int64(j.Gangs[a.ID.Gang].Leaves)

@@ -16,23 +16,23 @@ func (s *Index) Keeping(space int32, u *waitGroups) model.Keeping {
 	if !ok {
 		return nil
 	}
-	was := s.Ask(space)
+	was := s.EnterPolicy(space)
 	out := k.Keep()
-	for i := range u.Lines {
-		for _, e := range u.Lines[i].Gangs {
+	for i := range u.Groups {
+		for _, e := range u.Groups[i].Gangs {
 			s.tell(out, e)
 		}
 	}
-	s.Ask(was)
+	s.EnterPolicy(was)
 	return out
 }
 
 // relay tells what is kept of a newly listed gang.
 func (s *Index) relay(space int32, e Queued) {
 	if u := s.GroupsOf(space, e.Prio); u.Kept != nil {
-		was := s.Ask(space)
+		was := s.EnterPolicy(space)
 		s.tell(u.Kept, e)
-		s.Ask(was)
+		s.EnterPolicy(was)
 	}
 }
 
@@ -43,7 +43,7 @@ func (s *Index) tell(k model.Keeping, e Queued) {
 	g := &s.Calls.gang
 	*g = s.GangView(e)
 	g.Delayed, g.Moved, g.Sizes.Now, g.Sizes.Live, g.Sizes.Runs = false, false, 0, 0, 0
-	if s.Jobs[e.Slot].Gangs[e.Gang].Single {
+	if s.Jobs[e.Slot].Gangs[e.Gang].Ungrouped {
 		g.Shape = ""
 	}
 	k.Add(g)
@@ -68,14 +68,14 @@ func (s *Index) VerifyKept(add func(string, ...any)) {
 // Gangs that avoid nodes or have a promise are cases of their own: they stand in a wait group
 // without a shape. Opportunistic wait groups have all parties.
 type WaitGroup struct {
-	lineKey
+	groupKey
 	Leaves int32 // of each gang, where they have one shape
 	Gangs  []Queued
 	first  []model.GangView // the first of them as View.Lines shows them: a cache
 }
 
-// lineKey is what the gangs of a wait group have in common.
-type lineKey struct {
+// groupKey is what the gangs of a wait group have in common.
+type groupKey struct {
 	Party model.Party
 	Shape string // "": what one gang finds says nothing of the rest
 	Extra bool   // members above a minimum
@@ -83,10 +83,10 @@ type lineKey struct {
 
 // waitGroups is the wait groups of one priority of a VC, in no order; some may be empty.
 type waitGroups struct {
-	prio  cell.Priority
-	Kept  model.Keeping // what a Keeper keeps, without members above a minimum; nil until it asks
-	Lines []WaitGroup
-	at    map[lineKey]int32 // indices of Lines; nil until needed
+	prio   cell.Priority
+	Kept   model.Keeping // what a Keeper keeps, without members above a minimum; nil until it asks
+	Groups []WaitGroup
+	at     map[groupKey]int32 // indices of Lines; nil until needed
 }
 
 // waitIndex is the wait groups of all VCs. Opportunistic gangs always stand in them, guaranteed
@@ -100,8 +100,8 @@ type waitIndex struct {
 // maxEmpty is how many empty wait groups are kept before all of them are dropped.
 const maxEmpty = 64
 
-// RelistAll builds the wait groups anew, after the VCs changed.
-func (s *Index) RelistAll() {
+// RegroupAll builds the wait groups anew, after the VCs changed.
+func (s *Index) RegroupAll() {
 	n := len(s.Queues)
 	s.WaitGroups = waitIndex{spaces: make([][]waitGroups, n), asked: make([]model.By, n)}
 	for space, q := range s.Queues {
@@ -109,7 +109,7 @@ func (s *Index) RelistAll() {
 			s.Jobs[e.Slot].Gangs[e.Gang].Listed = false
 		}
 		for _, e := range q[Below(q, cell.MinGuaranteed):] {
-			s.List(int32(space), e)
+			s.AddToGroup(int32(space), e)
 		}
 	}
 }
@@ -123,11 +123,11 @@ func (s *Index) AskGroups(space int32, by model.By) {
 	q := s.Queues[space]
 	q = q[:Below(q, cell.MinGuaranteed)]
 	for _, e := range q {
-		s.Unlist(space, e)
+		s.DropFromGroup(space, e)
 	}
 	s.WaitGroups.asked[space] = by
 	for _, e := range q {
-		s.List(space, e)
+		s.AddToGroup(space, e)
 	}
 }
 
@@ -141,16 +141,16 @@ func (s *Index) GroupsOf(space int32, p cell.Priority) *waitGroups {
 	return nil
 }
 
-// List puts a gang that waits into its wait group.
-func (s *Index) List(space int32, e Queued) {
+// AddToGroup puts a gang that waits into its wait group.
+func (s *Index) AddToGroup(space int32, e Queued) {
 	if e.Prio >= cell.MinGuaranteed && s.WaitGroups.asked[space] == 0 {
 		return
 	}
 	g := &s.Jobs[e.Slot].Gangs[e.Gang]
-	g.Listed, g.Single = true, g.Attempt != tables.None || g.Avoids()
+	g.Listed, g.Ungrouped = true, g.Attempt != tables.None || g.Avoids()
 	g.Key = s.PolicyKey(space, e) // another policy may have given it another one
 	e.Key = g.Key
-	l := s.lineOf(space, e)
+	l := s.groupOf(space, e)
 	if i, found := slices.BinarySearchFunc(l.Gangs, e, Queued.Compare); !found {
 		if len(l.Gangs) == 0 {
 			s.WaitGroups.empty--
@@ -182,26 +182,26 @@ func (s *Index) PolicyKey(space int32, e Queued) model.Key {
 		return model.Key{}
 	}
 	s.Calls.gang = s.GangView(e)
-	was := s.Ask(space)
+	was := s.EnterPolicy(space)
 	key := k.Key(&s.Calls.gang)
-	s.Ask(was)
+	s.EnterPolicy(was)
 	return key
 }
 
-// Unlist takes a gang out of its wait group, if it stands in one.
-func (s *Index) Unlist(space int32, e Queued) {
+// DropFromGroup takes a gang out of its wait group, if it stands in one.
+func (s *Index) DropFromGroup(space int32, e Queued) {
 	g := &s.Jobs[e.Slot].Gangs[e.Gang]
 	if !g.Listed {
 		return
 	}
 	g.Listed = false
 	if u := s.GroupsOf(space, e.Prio); u.Kept != nil {
-		was := s.Ask(space)
+		was := s.EnterPolicy(space)
 		u.Kept.Drop(model.GangRef{Job: e.Job, Gang: e.Gang})
-		s.Ask(was)
+		s.EnterPolicy(was)
 	}
 	e.Key, g.Key = g.Key, model.Key{}
-	l := s.lineOf(space, e)
+	l := s.groupOf(space, e)
 	if i, found := slices.BinarySearchFunc(l.Gangs, e, Queued.Compare); found {
 		l.Gangs = without(l.Gangs, i)
 		l.first = l.first[:min(i, len(l.first))]
@@ -211,67 +211,67 @@ func (s *Index) Unlist(space int32, e Queued) {
 	}
 }
 
-// Relist moves a gang to the wait group where it belongs when it becomes a case of its own, or
+// Regroup moves a gang to the wait group where it belongs when it becomes a case of its own, or
 // ceases to be one. While a policy reads the wait groups, a gang that loses its promise stays
 // where it is. The group of its shape may have been read already: the gang would be passed over,
 // and gangs behind it would get the cells that it takes back afterwards.
-func (s *Index) Relist(slot, g int32) {
+func (s *Index) Regroup(slot, g int32) {
 	j := &s.Jobs[slot]
-	if gg := &j.Gangs[g]; !gg.Listed || gg.Single == (gg.Attempt != tables.None || gg.Avoids()) {
+	if gg := &j.Gangs[g]; !gg.Listed || gg.Ungrouped == (gg.Attempt != tables.None || gg.Avoids()) {
 		return
 	}
-	if s.Calls.Reading && j.Gangs[g].Single {
+	if s.Calls.Reading && j.Gangs[g].Ungrouped {
 		s.Calls.relist = append(s.Calls.relist, model.GangRef{Job: j.ID, Gang: g})
 		return
 	}
 	space, e := j.Space, Queued{Prio: j.Spec.Priority, Job: j.ID, Gang: g, Slot: slot}
-	s.Unlist(space, e)
-	s.List(space, e)
+	s.DropFromGroup(space, e)
+	s.AddToGroup(space, e)
 }
 
-// RelistMoved relists the gangs that stayed in place while a policy read the wait groups.
-func (s *Index) RelistMoved() {
+// RegroupDeferred relists the gangs that stayed in place while a policy read the wait groups.
+func (s *Index) RegroupDeferred() {
 	s.Calls.Reading = false
 	for _, ref := range s.Calls.relist {
 		if slot, ok := s.Slots.Get(ref.Job); ok {
-			s.Relist(slot, ref.Gang)
+			s.Regroup(slot, ref.Gang)
 		}
 	}
 	s.Calls.relist = s.Calls.relist[:0]
 }
 
-// lineOf finds a gang's wait group, or begins it.
-func (s *Index) lineOf(space int32, e Queued) *WaitGroup {
+// groupOf finds a gang's wait group, or begins it.
+func (s *Index) groupOf(space int32, e Queued) *WaitGroup {
 	u := s.GroupsOf(space, e.Prio)
 	if u == nil {
 		s.WaitGroups.spaces[space] = append(s.WaitGroups.spaces[space], waitGroups{prio: e.Prio})
 		u = s.GroupsOf(space, e.Prio)
 	}
 	if u.at == nil {
-		u.at = make(map[lineKey]int32, len(u.Lines))
-		for i := range u.Lines {
-			u.at[u.Lines[i].lineKey] = int32(i)
+		u.at = make(map[groupKey]int32, len(u.Groups))
+		for i := range u.Groups {
+			u.at[u.Groups[i].groupKey] = int32(i)
 		}
 	}
-	k := s.keyOf(space, e)
+	k := s.groupKeyOf(space, e)
 	i, found := u.at[k]
 	if !found {
-		i = int32(len(u.Lines))
+		i = int32(len(u.Groups))
 		u.at[k] = i
-		u.Lines = append(u.Lines, WaitGroup{lineKey: k, Leaves: s.Jobs[e.Slot].Gangs[e.Gang].Leaves})
+		u.Groups = append(u.Groups, WaitGroup{groupKey: k, Leaves: s.Jobs[e.Slot].Gangs[e.Gang].Leaves})
 		s.WaitGroups.empty++
 	}
-	return &u.Lines[i]
+	return &u.Groups[i]
 }
 
-// keyOf is the key of the wait group in which a gang belongs.
-func (s *Index) keyOf(space int32, e Queued) lineKey {
+// groupKeyOf is the key of the wait group in which a gang belongs.
+func (s *Index) groupKeyOf(space int32, e Queued) groupKey {
 	j := &s.Jobs[e.Slot]
-	k := lineKey{Extra: j.Spec.Gangs[e.Gang].Extra}
+	k := groupKey{Extra: j.Spec.Gangs[e.Gang].Extra}
 	if e.Prio >= cell.MinGuaranteed {
 		k.Party = s.WaitGroups.asked[space].Party(j.Spec)
 	}
-	if g := &j.Gangs[e.Gang]; !g.Single {
+	if g := &j.Gangs[e.Gang]; !g.Ungrouped {
 		k.Shape = g.Shape.Text
 	}
 	return k
@@ -286,7 +286,7 @@ func (s *Index) DropEmpty() {
 	s.WaitGroups.empty = 0
 	for _, us := range s.WaitGroups.spaces {
 		for i := range us {
-			us[i].Lines = slices.DeleteFunc(us[i].Lines, func(l WaitGroup) bool { return len(l.Gangs) == 0 })
+			us[i].Groups = slices.DeleteFunc(us[i].Groups, func(l WaitGroup) bool { return len(l.Gangs) == 0 })
 			us[i].at = nil
 		}
 	}
@@ -298,24 +298,24 @@ func (ls *waitIndex) Clone() waitIndex {
 		out.spaces[i] = slices.Clone(ls.spaces[i])
 		for k := range out.spaces[i] {
 			u := &out.spaces[i][k]
-			u.Lines, u.at, u.Kept = slices.Clone(u.Lines), nil, nil
-			for m := range u.Lines {
-				u.Lines[m].Gangs, u.Lines[m].first = slices.Clone(u.Lines[m].Gangs), nil
+			u.Groups, u.at, u.Kept = slices.Clone(u.Groups), nil, nil
+			for m := range u.Groups {
+				u.Groups[m].Gangs, u.Groups[m].first = slices.Clone(u.Groups[m].Gangs), nil
 			}
 		}
 	}
 	return out
 }
 
-// VerifyLines compares the wait groups with the queues.
-func (s *Index) VerifyLines(add func(string, ...any)) {
+// VerifyWaitGroups compares the wait groups with the queues.
+func (s *Index) VerifyWaitGroups(add func(string, ...any)) {
 	empty := 0
 	for space, us := range s.WaitGroups.spaces {
 		listed := 0
 		for _, u := range us {
-			for i := range u.Lines {
-				s.verifyLine(space, &u.Lines[i], add)
-				if n := len(u.Lines[i].Gangs); n > 0 {
+			for i := range u.Groups {
+				s.verifyWaitGroup(space, &u.Groups[i], add)
+				if n := len(u.Groups[i].Gangs); n > 0 {
 					listed += n
 				} else {
 					empty++
@@ -335,9 +335,9 @@ func (s *Index) VerifyLines(add func(string, ...any)) {
 	}
 }
 
-func (s *Index) verifyLine(space int, l *WaitGroup, add func(string, ...any)) {
+func (s *Index) verifyWaitGroup(space int, l *WaitGroup, add func(string, ...any)) {
 	if n := len(l.first); n > len(l.Gangs) || n > 0 && !reflect.DeepEqual(l.first,
-		s.Heads(&WaitGroup{lineKey: l.lineKey, Gangs: l.Gangs}, n)) {
+		s.Heads(&WaitGroup{groupKey: l.groupKey, Gangs: l.Gangs}, n)) {
 		add("of a line of space %d the first %d gangs were seen as something else", space, n)
 	}
 	for i, e := range l.Gangs {
@@ -353,10 +353,10 @@ func (s *Index) verifyLine(space int, l *WaitGroup, add func(string, ...any)) {
 				s.PolicyKey(int32(space), plain))
 		case !found || s.Queues[space][at] != plain:
 			add("gang %d of job %d stands in a line of space %d, but not in its queue", e.Gang, e.Job, space)
-		case !g.Listed || s.keyOf(int32(space), e) != l.lineKey || i > 0 && l.Gangs[i-1].Compare(e) >= 0:
+		case !g.Listed || s.groupKeyOf(int32(space), e) != l.groupKey || i > 0 && l.Gangs[i-1].Compare(e) >= 0:
 			add("gang %d of job %d stands in the wrong line, or place of it", e.Gang, e.Job)
-		case g.Single != (g.Attempt != tables.None || g.Avoids()):
-			add("gang %d of job %d is a case of its own: %v", e.Gang, e.Job, g.Single)
+		case g.Ungrouped != (g.Attempt != tables.None || g.Avoids()):
+			add("gang %d of job %d is a case of its own: %v", e.Gang, e.Job, g.Ungrouped)
 		}
 	}
 }
@@ -364,22 +364,22 @@ func (s *Index) verifyLine(space int, l *WaitGroup, add func(string, ...any)) {
 // Merge reads wait groups of one priority as if they were one, in order. A wait group is left out
 // once its shape found nothing. Gangs may leave their wait groups meanwhile.
 type Merge struct {
-	S     *Index
-	Space int32
-	Prio  cell.Priority
-	Alone bool                   // jobs that want their nodes for themselves get that in this VC
-	Heads collections.Heap[Head] // the next gang of each wait group
+	S         *Index
+	Space     int32
+	Prio      cell.Priority
+	Dedicates bool                   // jobs that want their nodes for themselves get that in this VC
+	Heads     collections.Heap[Head] // the next gang of each wait group
 }
 
-// AloneToo, behind a shape's text, marks a shape that found no nodes for itself. That says nothing
+// DedicatedMark, behind a shape's text, marks a shape that found no nodes for itself. That says nothing
 // of VCs with a policy that gives no job nodes of its own.
-const AloneToo = " alone"
+const DedicatedMark = " alone"
 
 // Head is the next gang of one wait group.
 type Head struct {
-	line int32
-	at   int
-	e    Queued
+	group int32
+	at    int
+	e     Queued
 }
 
 // Before implements collections.HeapItem.
@@ -388,14 +388,14 @@ func (h Head) Before(o Head) bool { return h.e.Compare(o.e) < 0 }
 // Add lets a merge read one more wait group, which is not empty; Order is to be called after the
 // last.
 func (m *Merge) Add(line int, l *WaitGroup) {
-	m.Heads = append(m.Heads, Head{line: int32(line), e: l.Gangs[0]})
+	m.Heads = append(m.Heads, Head{group: int32(line), e: l.Gangs[0]})
 }
 
 // AddFull adds all wait groups of full gangs, and orders.
 func (m *Merge) AddFull() {
 	if up := m.S.GroupsOf(m.Space, m.Prio); up != nil {
-		for i := range up.Lines {
-			if l := &up.Lines[i]; !l.Extra && len(l.Gangs) > 0 {
+		for i := range up.Groups {
+			if l := &up.Groups[i]; !l.Extra && len(l.Gangs) > 0 {
 				m.Add(i, l)
 			}
 		}
@@ -412,8 +412,8 @@ func (m *Merge) Order() {
 func (m *Merge) First(failed map[string]bool) (Queued, bool) {
 	for len(m.Heads) > 0 {
 		h := &m.Heads[0]
-		l := m.line(h)
-		if l.Shape != "" && (failed[l.Shape] || m.Alone && failed[l.Shape+AloneToo]) {
+		l := m.group(h)
+		if l.Shape != "" && (failed[l.Shape] || m.Dedicates && failed[l.Shape+DedicatedMark]) {
 			m.Heads.Pop() // the line is left out
 			continue
 		}
@@ -421,17 +421,17 @@ func (m *Merge) First(failed map[string]bool) (Queued, bool) {
 			return h.e, true
 		}
 		h.at, _ = slices.BinarySearchFunc(l.Gangs, h.e, Queued.Compare) // gangs left the group
-		m.settle(l.Gangs)
+		m.readHead(l.Gangs)
 	}
 	return Queued{}, false
 }
 
-func (m *Merge) line(h *Head) *WaitGroup { return &m.S.GroupsOf(m.Space, m.Prio).Lines[h.line] }
+func (m *Merge) group(h *Head) *WaitGroup { return &m.S.GroupsOf(m.Space, m.Prio).Groups[h.group] }
 
 // Next steps over the gang that First returned.
 func (m *Merge) Next() {
 	h := &m.Heads[0]
-	gangs := m.line(h).Gangs
+	gangs := m.group(h).Gangs
 	found := h.at < len(gangs) && gangs[h.at] == h.e
 	if !found {
 		h.at, found = slices.BinarySearchFunc(gangs, h.e, Queued.Compare)
@@ -439,20 +439,20 @@ func (m *Merge) Next() {
 	if found {
 		h.at++
 	}
-	m.settle(gangs)
+	m.readHead(gangs)
 }
 
 // Pass steps over the gang that First returned, which does not fit, and so over all of its shape.
 func (m *Merge) Pass() {
-	if m.line(&m.Heads[0]).Shape == "" {
+	if m.group(&m.Heads[0]).Shape == "" {
 		m.Next()
 		return
 	}
 	m.Heads.Pop() // the line is left out
 }
 
-// settle reads the gang to which the first wait group has come.
-func (m *Merge) settle(gangs []Queued) {
+// readHead reads the gang to which the first wait group has come.
+func (m *Merge) readHead(gangs []Queued) {
 	h := &m.Heads[0]
 	if h.at == len(gangs) {
 		m.Heads.Pop() // the line is left out

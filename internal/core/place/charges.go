@@ -293,7 +293,7 @@ func (s *Finder) needsCells(space int32, chain int16) bool {
 // inVain reports whether what is charged to a gang's VC keeps it from fitting even if all of
 // the VC left: it loses nothing by one more charge. vain collects the shapes that are hopeless.
 func (s *Finder) inVain(e index.Queued, vain *[]whoAsked) bool {
-	defer s.Blaming(e.Job)
+	defer s.BlameJob(e.Job)
 	j := &s.Jobs[e.Slot]
 	this := whoAsked{j.Gangs[e.Gang].Shape.Text, cell.MaxGuaranteed}
 	if slices.Contains(*vain, this) {
@@ -349,6 +349,6 @@ func (s *Finder) couldLift(j *tables.Job, g int, r *cell.Request) bool {
 // MustWalk reports whether the walk of a VC may find something. With charges, any settled event
 // may: a charge may move once another gang does not need the cells any more.
 func (s *Finder) MustWalk(space int32) bool {
-	return s.AllDirty || s.Charges.News && s.Cluster.NumCharges() > 0 || s.Dirty.Spaces[space] || s.Dirty.Itself[space] ||
-		s.Dirty.Always[space]
+	return s.AllDirty || s.Charges.News && s.Cluster.NumCharges() > 0 || s.Dirty.Guaranteed[space] || s.Dirty.OrderChanged[space] ||
+		s.Dirty.Backfills[space]
 }

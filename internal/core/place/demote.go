@@ -113,7 +113,7 @@ func (s *Finder) planChoice(q *cell.Request, holders []cell.AllocID, set uint) (
 	ids = s.withAbove(ids)
 	try := *q
 	try.Cost = func(id cell.AllocID) cell.Cost {
-		if slices.Contains(ids, id) && !s.Willing(s.Holder(id)) {
+		if slices.Contains(ids, id) && !s.AllowsLazy(s.Holder(id)) {
 			return cell.Cost{} // it stops anyway
 		}
 		return q.Cost(id)
@@ -177,7 +177,7 @@ func closed(set uint, with []uint) bool {
 func (s *Finder) unwilling(holders []cell.AllocID, set uint) int {
 	n := 0
 	for i, id := range holders {
-		if set>>i&1 != 0 && !s.Willing(s.Holder(id)) {
+		if set>>i&1 != 0 && !s.AllowsLazy(s.Holder(id)) {
 			n++
 		}
 	}
@@ -188,7 +188,7 @@ func (s *Finder) unwilling(holders []cell.AllocID, set uint) int {
 func (s *Finder) clearing(done []cell.AllocID, res cell.Result) Plan {
 	p := Plan{Placement: res.Placement, Victims: res.Victims}
 	for _, id := range done {
-		if s.Willing(s.Holder(id)) && !slices.Contains(res.Victims, id) {
+		if s.AllowsLazy(s.Holder(id)) && !slices.Contains(res.Victims, id) {
 			p.Lazies = append(p.Lazies, id)
 		} else {
 			p.Cleared = append(p.Cleared, id)
@@ -212,7 +212,7 @@ func (s *Finder) price(q *cell.Request, p *Plan) (n int, cost cell.Cost) {
 // orClearing returns p, which stops full gangs below a limit, or a plan that stops fewer: its
 // victims need not be where the gang goes, and gangs that allow lazy preemption keep running.
 func (s *Finder) orClearing(r cell.Request, limit cell.Priority, p Plan) Plan {
-	may := func(a *tables.Attempt) bool { return s.Jobs[a.Job].Spec.Priority < limit || s.Willing(a) }
+	may := func(a *tables.Attempt) bool { return s.Jobs[a.Job].Spec.Priority < limit || s.AllowsLazy(a) }
 	if len(p.Victims) < 2 || s.manyBelow(r.Space, r.Priority, may) {
 		return p
 	}

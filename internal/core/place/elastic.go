@@ -28,7 +28,7 @@ func (s *Finder) extrasBelow(space int32, limit cell.Priority) func(cell.AllocID
 	return func(id cell.AllocID) bool {
 		a := s.Holder(id)
 		al := s.Cluster.Alloc(id)
-		return s.IsExtra(a) && al.Space == space && !al.Opportunistic() && al.Priority < limit && !s.Stuck(id)
+		return s.IsExtra(a) && al.Space == space && !al.Opportunistic() && al.Priority < limit && !s.HasUnknown(id)
 	}
 }
 
@@ -45,7 +45,7 @@ func (s *Finder) withExtras(r cell.Request, res cell.Result, due bool) cell.Resu
 		j := &s.Jobs[a.Job]
 		for g := 1; a.ID.Gang == 0 && j.Spec.Partial() && g < len(j.Gangs); g++ {
 			at := j.Gangs[g].Attempt
-			if at == tables.None || j.Spec.Priority == r.Priority && s.Young(&s.Attempts[at], due) {
+			if at == tables.None || j.Spec.Priority == r.Priority && s.ProtectedFromPeers(&s.Attempts[at], due) {
 				continue
 			}
 			if state := s.Attempts[at].State; state != model.AttemptReserving && state != model.AttemptUnknown {

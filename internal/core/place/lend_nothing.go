@@ -85,7 +85,7 @@ func (s *Finder) claimCells(q cell.Request) (held []cell.RootID, leaves cell.Lea
 	own := func(id cell.AllocID) bool {
 		return s.Cluster.Alloc(id).Opportunistic() && s.Cluster.Alloc(id).Space == q.Space
 	}
-	for a := range s.Holding(q.Space) {
+	for a := range s.AttemptsIn(q.Space) {
 		for _, l := range state.LeavesOf(&s.Cluster.Alloc(a.Alloc).Placement) {
 			if id, _ := s.Cluster.Holder(l); id == a.Alloc && own(id) {
 				near = near.Add(f.Cells[f.Leaves[l]].Node)

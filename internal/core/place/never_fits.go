@@ -16,7 +16,7 @@ func FitsEver(s *Finder, j *tables.Job, g int) bool {
 // NeverFits reports whether a gang does not fit even an empty, healthy cluster of this
 // configuration.
 func (s *Finder) NeverFits(j *tables.Job, g int) bool {
-	if s.Cluster.SpaceOf(j.Spec.VC) == cell.None || j.Gangs[g].Shape.Short {
+	if s.Cluster.SpaceOf(j.Spec.VC) == cell.None || j.Gangs[g].Shape.NoSKUFits {
 		return true // removed VCs share one space: no cache
 	}
 	key := tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[g].Shape.Text}
@@ -41,7 +41,7 @@ func (s *Finder) mayFit(j *tables.Job, g int, r cell.Request) bool {
 			return false
 		}
 	}
-	return j.Gangs[g].Leaves <= s.Reach(j, g) && s.packs(j, g, r)
+	return j.Gangs[g].Leaves <= s.UsableLeaves(j, g) && s.packs(j, g, r)
 }
 
 // packs reports whether a gang's tasks fit the nodes that it may use, if its VC owned all of

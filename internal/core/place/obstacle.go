@@ -328,7 +328,7 @@ func (s *Finder) enoughLeave(q *cell.Request) bool {
 // count as bad, even on a node in service, until they are proven dead.
 func (s *Finder) withoutLost(q *cell.Request) *cell.Request {
 	r := *q
-	r.Preempt = &cell.Preemptible{Also: s.Stuck}
+	r.Preempt = &cell.Preemptible{Also: s.HasUnknown}
 	if q.Preempt != nil {
 		r.Preempt.Opportunistic, r.Preempt.Below = q.Preempt.Opportunistic, q.Preempt.Below
 	}

@@ -158,7 +158,7 @@ func (s *Finder) Lifting(r cell.Request, limit cell.Priority) cell.Request {
 	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := s.Holder(id)
 		c := s.cost(a)
-		for at := a.Mate; at != tables.None; at = s.Attempts[at].Mate { // so do those on its leaves
+		for at := a.NextMember; at != tables.None; at = s.Attempts[at].NextMember { // so do those on its leaves
 			c = c.Plus(s.cost(&s.Attempts[at]))
 		}
 		return c
@@ -246,7 +246,7 @@ func (p *Plan) Disturbs() bool {
 func (s *Finder) Plan(w Want) (Plan, bool) {
 	j, g := w.J, int(w.G)
 	extra := j.Spec.Gangs[g].Extra
-	if p := j.Spec.Priority; !extra && p >= cell.MinGuaranteed && int64(j.Gangs[g].Leaves) > s.Unheld(j.Space, p) {
+	if p := j.Spec.Priority; !extra && p >= cell.MinGuaranteed && int64(j.Gangs[g].Leaves) > s.AvailableTo(j.Space, p) {
 		return Plan{}, false
 	}
 	r := s.Request(w)
@@ -374,7 +374,7 @@ func lowest(s *Finder, limits []cell.Priority, request func(cell.Priority) cell.
 	var found cell.Result
 	fits := func(i int) bool {
 		try := request(limits[i])
-		if len(s.Promises)+s.PartialJobs == 0 && int64(try.Leaves()) > s.Unheld(try.Space, limits[i]) {
+		if len(s.Promises)+s.PartialJobs == 0 && int64(try.Leaves()) > s.AvailableTo(try.Space, limits[i]) {
 			return false // by numbers alone
 		}
 		res, ok := s.Cluster.Try(&try)
@@ -400,7 +400,7 @@ func (s *Finder) planLazyLifting(r cell.Request, lazies []cell.AllocID) (Plan, b
 	}
 	q := s.Lifting(r, cell.MinGuaranteed)
 	q.Preempt = &cell.Preemptible{Also: func(id cell.AllocID) bool {
-		return s.Cluster.Alloc(id).Opportunistic() && !s.Stuck(id) && !slices.Contains(lazies, id) &&
+		return s.Cluster.Alloc(id).Opportunistic() && !s.HasUnknown(id) && !slices.Contains(lazies, id) &&
 			(r.Protected == nil || !r.Protected(id))
 	}}
 	done, res, ok := s.Cluster.FitsDemoting(&q, lazies, s.Tied)
@@ -437,17 +437,17 @@ func (s *Finder) Limits(space int32, prio cell.Priority) []cell.Priority {
 // lazies returns the allocations of a VC below a priority that may become opportunistic:
 // members above a minimum first, then the lowest priority, then the last submitted.
 func (s *Finder) lazies(space int32, prio cell.Priority) []cell.AllocID {
-	if !s.WillingBelow(space, prio) {
+	if !s.AllowsLazyBelow(space, prio) {
 		return nil
 	}
-	return s.holdersBelow(space, prio, s.Willing)
+	return s.holdersBelow(space, prio, s.AllowsLazy)
 }
 
 // holds reports whether an attempt runs with a guarantee below a priority and is the first
 // member of its allocation.
 func (s *Finder) holds(a *tables.Attempt, prio cell.Priority) bool {
 	p := s.Jobs[a.Job].Spec.Priority
-	return p >= cell.MinGuaranteed && p < prio && !a.Lazy && !a.Joined && s.Steady(a)
+	return p >= cell.MinGuaranteed && p < prio && !a.Lazy && !a.NotFirst && s.Steady(a)
 }
 
 // holdersBelow returns the guaranteed allocations of a VC that run below a priority and satisfy

@@ -14,7 +14,7 @@ func (s *Finder) Movable(a *tables.Attempt) bool {
 	j := &s.Jobs[a.Job]
 	return j.Spec.Hints.Checkpoint && !j.Spec.Partial() && !j.Quarantined && a.State == model.AttemptRunning &&
 		a.Cause == 0 && a.Alive > 0 &&
-		a.Since <= s.InputsThrough && !a.Orphaned && !s.Cluster.Alloc(a.Alloc).Opportunistic()
+		a.SinceSeq <= s.InputsThrough && !a.Orphaned && !s.Cluster.Alloc(a.Alloc).Opportunistic()
 }
 
 // NodesOf returns the nodes of a placement, each once.

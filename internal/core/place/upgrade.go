@@ -86,7 +86,7 @@ func (s *Finder) spared(j *tables.Job, g int) func(cell.AllocID) bool {
 		return nil
 	}
 	return func(id cell.AllocID) bool {
-		for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].Mate {
+		for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].NextMember {
 			if s.StandsBefore(&s.Attempts[at], j, g) {
 				return true
 			}

@@ -54,8 +54,8 @@ func (d *draining) effect(a *tables.Attempt, leaves int32) model.DrainEffect {
 	return e
 }
 
-// said is the plan's entry for the gang of an attempt; nil if there is none.
-func (d *draining) said(id model.AttemptID) *model.DrainEffect {
+// entryOf is the plan's entry for the gang of an attempt; nil if there is none.
+func (d *draining) entryOf(id model.AttemptID) *model.DrainEffect {
 	for _, list := range [][]model.DrainEffect{d.plan.Jobs, d.plan.Others} {
 		for i := range list {
 			if e := &list[i]; e.Attempt.Job == id.Job && e.Attempt.Gang == id.Gang {
@@ -79,7 +79,7 @@ func (d *draining) run() {
 		if next == 0 || next > d.At+explain.BookedSlack { // all that ends now has, and all is decided
 			d.wait()
 		}
-		if next == 0 || d.settled() {
+		if next == 0 || d.allKnown() {
 			break
 		}
 		d.At = max(d.At, next)
@@ -89,8 +89,8 @@ func (d *draining) run() {
 	}
 }
 
-// settled reports whether the fate of every job in the plan is known.
-func (d *draining) settled() bool {
+// allKnown reports whether the fate of every job in the plan is known.
+func (d *draining) allKnown() bool {
 	for _, list := range [][]model.DrainEffect{d.plan.Jobs, d.plan.Others} {
 		for i := range list {
 			if e := &list[i]; e.Fate == "" || e.Fate == model.WaitsThere && e.Starts == 0 {
@@ -112,7 +112,7 @@ func (d *draining) note(log []model.Record) {
 		case model.Reserved:
 			d.begins(e.Attempt, e.Placement.Tasks, e.Victims, false)
 		case model.Unreserved:
-			if t := d.said(e.Attempt); t != nil && t.Fate == model.StartsAgain && !d.runs[t.Attempt] {
+			if t := d.entryOf(e.Attempt); t != nil && t.Fate == model.StartsAgain && !d.runs[t.Attempt] {
 				t.Fate, t.Nodes, t.After = model.WaitsThere, nil, nil
 			}
 		case model.Placed:
@@ -149,11 +149,11 @@ func (d *draining) stopped(e *model.StopSent) {
 	if a == nil {
 		return
 	}
-	t := d.said(e.Attempt)
+	t := d.entryOf(e.Attempt)
 	switch {
 	case !e.Cause.Resumes(): // its limit is over, or its job is
 		return
-	case t == nil && e.By != nil && d.said(*e.By) != nil:
+	case t == nil && e.By != nil && d.entryOf(*e.By) != nil:
 		by := Planner{d.Explainer}.caller(e.By)
 		d.plan.Others = append(d.plan.Others, d.effect(a, 0))
 		t = &d.plan.Others[len(d.plan.Others)-1]
@@ -169,7 +169,7 @@ func (d *draining) stopped(e *model.StopSent) {
 
 // ended notes that an attempt is over.
 func (d *draining) ended(e *model.AttemptEnded) {
-	t := d.said(e.Attempt)
+	t := d.entryOf(e.Attempt)
 	if t == nil || t.Attempt != e.Attempt {
 		return
 	}
@@ -184,7 +184,7 @@ func (d *draining) ended(e *model.AttemptEnded) {
 
 // begins notes where a gang goes on that was stopped: it has cells, or a promise of them.
 func (d *draining) begins(id model.AttemptID, tasks []cell.Task, victims []model.AttemptID, now bool) {
-	t := d.said(id)
+	t := d.entryOf(id)
 	if t == nil || t.Attempt == id || t.Stopped == 0 || d.runs[t.Attempt] {
 		return
 	}

@@ -42,7 +42,7 @@ func (s Planner) planEffects(ch *change) (*model.ConfigPlan, *explain.Explainer)
 	}
 	before := cmp.Or(s.Config, &model.Config{})
 	d := model.ModelPair{Before: before, After: ch.ev.Config, Was: s.Cluster, Is: ch.next, Renamed: ch.ev.Renamed,
-		RenamedNodes: ch.ev.RenamedNodes, Served: s.Serving}
+		RenamedNodes: ch.ev.RenamedNodes, Served: s.ServingConfig}
 	c := d.Compare()
 	p.VCs, p.SKUs, p.Chains, p.Nodes, p.Rules, p.Throughputs, p.Storages = c.VCs, c.SKUs, c.Chains, c.Nodes, c.Rules, c.Throughputs, c.Others
 	after := s.planned(ch)

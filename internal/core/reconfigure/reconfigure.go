@@ -31,11 +31,11 @@ type change struct {
 	next   *cell.Cluster // the new cluster, with all allocations carried over
 	ev     model.Configured
 	events []model.Event // for Apply; none if nothing changes
-	// lent holds the jobs with a first gang that is opportunistic in next; never ranged over.
-	lent   map[model.JobID]bool
-	allocs []cell.AllocID // by move: its allocation in next
-	kept   []cell.AllocID // in next: those that keep their guarantee by bound cells
-	missed map[int32]int  // by scope of next: failed rearrangements; never ranged over
+	// demoted holds the jobs with a first gang that is opportunistic in next; never ranged over.
+	demoted map[model.JobID]bool
+	allocs  []cell.AllocID // by move: its allocation in next
+	kept    []cell.AllocID // in next: those that keep their guarantee by bound cells
+	missed  map[int32]int  // by scope of next: failed rearrangements; never ranged over
 	// back reports whether an attempt that lost its guarantee to an earlier configuration may get it
 	// back.
 	back func(*tables.Attempt) bool
@@ -45,8 +45,8 @@ type change struct {
 // there any more.
 const rearrangedMost = 16
 
-// regretsMost bounds how often a change is planned anew because a guarantee given back did harm.
-const regretsMost = 4
+// maxReplans bounds how often a change is planned anew because a guarantee given back did harm.
+const maxReplans = 4
 
 // change checks a command and plans what becomes of everything that holds cells. Guaranteed
 // attempts go first, with those that lost their guarantee to an earlier configuration; by
@@ -72,26 +72,26 @@ func (s Planner) change(c *model.Reconfigure, now model.Time) (*change, *model.R
 	if ev.Renamed, ev.RenamedNodes, no = s.effectiveRenames(c, next); no != nil {
 		return nil, no
 	}
-	if s.Config != nil && len(s.Failed)+len(s.Unmade) == 0 && len(ev.Renamed)+len(ev.RenamedNodes) == 0 &&
+	if s.Config != nil && len(s.Failed)+len(s.FailedToMake) == 0 && len(ev.Renamed)+len(ev.RenamedNodes) == 0 &&
 		sameConfig(s.Config, c.Config) {
 		return &change{next: next, ev: ev}, nil
 	}
 	var held []model.AttemptID
-	for range regretsMost {
+	for range maxReplans {
 		ch := s.carryAll(next.Clone(), ev, held)
-		sorry := s.regrets(ch, now)
+		sorry := s.harmedByReturn(ch, now)
 		if len(sorry) == 0 {
 			return ch, nil
 		}
 		held = append(held, sorry...)
 	}
-	return s.carryAll(next, ev, s.lentBefore()), nil
+	return s.carryAll(next, ev, s.demotedBefore()), nil
 }
 
 // carryAll carries over everything that holds cells. The attempts in held do not get back a
 // guarantee that an earlier configuration took.
 func (s Planner) carryAll(next *cell.Cluster, ev model.Configured, held []model.AttemptID) *change {
-	ch := &change{next: next, ev: ev, lent: map[model.JobID]bool{}, missed: map[int32]int{}}
+	ch := &change{next: next, ev: ev, demoted: map[model.JobID]bool{}, missed: map[int32]int{}}
 	ch.back = func(a *tables.Attempt) bool { return s.mayReturn(a) && !slices.Contains(held, a.ID) }
 	for _, slot := range s.carryOrder(ch.back) {
 		a := &s.Attempts[slot]
@@ -121,8 +121,8 @@ func (s Planner) mayReturn(host *tables.Attempt) bool {
 	return !slices.ContainsFunc(s.MembersOf(host.Alloc), func(m *tables.Attempt) bool { return m.Cause != 0 })
 }
 
-// lentBefore are all attempts that have lost their guarantee.
-func (s Planner) lentBefore() (out []model.AttemptID) {
+// demotedBefore are all attempts that have lost their guarantee.
+func (s Planner) demotedBefore() (out []model.AttemptID) {
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Job != tables.None && a.Lazy {
 			out = append(out, a.ID)
@@ -131,10 +131,10 @@ func (s Planner) lentBefore() (out []model.AttemptID) {
 	return out
 }
 
-// regrets are the attempts that a change gives their guarantee back and that are then stopped for
+// harmedByReturn are the attempts that a change gives their guarantee back and that are then stopped for
 // it at once. That happens if a gang of higher priority waits in their virtual cluster that would
 // have found other cells for the same guarantee.
-func (s Planner) regrets(ch *change, now model.Time) (out []model.AttemptID) {
+func (s Planner) harmedByReturn(ch *change, now model.Time) (out []model.AttemptID) {
 	var returned []model.AttemptID
 	for i := range ch.ev.Moves {
 		m := &ch.ev.Moves[i]
@@ -190,7 +190,7 @@ func (s Planner) carryOrder(back func(*tables.Attempt) bool) []int32 {
 		}
 		host := s.Holder(a.Alloc)
 		p := place{slot: int32(i), prio: s.Jobs[host.Job].Spec.Priority, extra: s.IsExtra(host), leaves: true,
-			of: host.ID, its: a.ID, joined: a.Joined}
+			of: host.ID, its: a.ID, joined: a.NotFirst}
 		for _, m := range s.MembersOf(a.Alloc) {
 			p.leaves = p.leaves && (m.Cause != 0 || s.IsExtra(m) && !s.MinimumLives(&s.Jobs[m.Job]))
 		}
@@ -226,7 +226,7 @@ func first(x, y bool) int {
 // planMove decides where an attempt stands in the new cluster, and takes its cells there.
 func (s Planner) planMove(ch *change, a *tables.Attempt) {
 	j := &s.Jobs[a.Job]
-	if a.Joined { // it goes with its allocation's first member, planned before it
+	if a.NotFirst { // it goes with its allocation's first member, planned before it
 		host := s.Holder(a.Alloc).ID
 		i := slices.IndexFunc(ch.ev.Moves, func(m model.Move) bool { return m.Attempt == host })
 		m := ch.ev.Moves[i]
@@ -245,7 +245,7 @@ func (s Planner) planMove(ch *change, a *tables.Attempt) {
 	}
 	lazy := m.Lazy || back && !m.Regained
 	switch {
-	case s.IsExtra(a) && owed && ch.lent[a.ID.Job]:
+	case s.IsExtra(a) && owed && ch.demoted[a.ID.Job]:
 		lazy, m.Placement.Binds = true, nil // like everywhere, it follows its minimum
 	case lazy && !got.DeviceChanged && vc != cell.None:
 		m.Placement.Binds, lazy = ch.rearrange(vc, &m.Placement, started)
@@ -253,7 +253,7 @@ func (s Planner) planMove(ch *change, a *tables.Attempt) {
 	m.Lazy, m.Regained = lazy && !a.Lazy, back && !lazy
 	lazy = lazy || a.Lazy && !m.Regained
 	if a.ID.Gang == 0 {
-		ch.lent[a.ID.Job] = lazy
+		ch.demoted[a.ID.Job] = lazy
 	}
 	alloc := ch.next.Take(max(vc, 0), j.Spec.Priority, m.Placement, false)
 	if lazy {
@@ -270,7 +270,7 @@ func (s Planner) started(ch *change, a *tables.Attempt) []cell.Started {
 	origins := s.Origins(a)
 	var out []cell.Started
 	for k, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
-		t := j.Tasks[o].Started()
+		t := j.Tasks[o].StartPlace()
 		t.Node = model.NodeNow(ch.ev.RenamedNodes, t.Node)
 		out = append(out, cell.Started{Task: t, Origin: origins[k], Pinned: j.Spec.Roles[j.Tasks[o].Role].Pinned})
 	}
@@ -287,7 +287,7 @@ func (s Planner) makeWay(ch *change) {
 		a := s.Live(m.Attempt)
 		j := &s.Jobs[a.Job]
 		vc := ch.next.SpaceOf(model.VCNow(ch.ev.Renamed, j.Spec.VC))
-		if !a.Lazy || m.Regained || a.Joined || m.Orphaned || vc == cell.None || s.IsExtra(a) {
+		if !a.Lazy || m.Regained || a.NotFirst || m.Orphaned || vc == cell.None || s.IsExtra(a) {
 			continue
 		}
 		binds, ok := ch.next.Upgradable(ch.allocs[i])

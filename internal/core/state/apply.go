@@ -40,8 +40,8 @@ func (s *State) Apply(r model.Record) {
 		s.applyCordoned(e)
 	case model.Foretold: // what it says follows from the rest
 	case model.Decided:
-		s.Now, s.Decided = max(s.Now, e.Now), e.Now
-		s.settled()
+		s.Now, s.DecidedAt = max(s.Now, e.Now), e.Now
+		s.clearDecided()
 		if s.Again <= s.Now { // one that is still to come stays due
 			s.Again, s.AgainFor = 0, nil
 		}
@@ -65,23 +65,23 @@ const maxAgain = 10_000
 // askAgain notes whether a decision asks for another one.
 func (s *State) askAgain(e model.Decided) {
 	if !e.Again {
-		s.turns = 0
+		s.againInARow = 0
 		return
 	}
 	at := e.Now + 1
-	if s.turns++; s.turns > maxAgain {
+	if s.againInARow++; s.againInARow > maxAgain {
 		at = e.Now.Add(model.Second)
 	}
 	if s.Again == 0 {
 		s.Again, s.AgainFor = at, e.For
 	} else { // the earlier of the two counts
-		s.Again, s.AgainFor = min(s.Again, at), index.Both(s.AgainFor, e.For)
+		s.Again, s.AgainFor = min(s.Again, at), index.MergeNames(s.AgainFor, e.For)
 	}
 	s.SetTimer(s.Again, 0, 0)
 }
 
-// settled clears what Decide has dealt with.
-func (s *State) settled() {
+// clearDecided clears what Decide has dealt with.
+func (s *State) clearDecided() {
 	s.Untouch()
 	s.DropEmpty()
 	s.Clean()
@@ -94,13 +94,13 @@ func (s *State) settled() {
 
 func (s *State) applySubmitted(e model.JobSubmitted) {
 	slot := int32(len(s.Jobs))
-	if n := len(s.Spare); n > 0 {
-		slot, s.Spare = s.Spare[n-1], s.Spare[:n-1]
+	if n := len(s.FreedJobs); n > 0 {
+		slot, s.FreedJobs = s.FreedJobs[n-1], s.FreedJobs[:n-1]
 	} else {
 		s.Jobs = append(s.Jobs, tables.Job{})
 	}
 	j := &s.Jobs[slot]
-	*j = s.NewJob(e.ID, e.Job, s.Now, s.Arenas.Rooms.Take())
+	*j = s.NewJob(e.ID, e.Job, s.Now, s.Arenas.JobMemories.Take())
 	if e.Job.Partial() {
 		s.PartialJobs++
 		s.CountPartial(j, 1)
@@ -120,7 +120,7 @@ func (s *State) applySubmitted(e model.JobSubmitted) {
 }
 
 // NewJob makes a job that waits, in the memory of an ended job if in has any.
-func (s *State) NewJob(id model.JobID, spec *model.Job, now model.Time, in tables.Room) tables.Job {
+func (s *State) NewJob(id model.JobID, spec *model.Job, now model.Time, in tables.JobMemory) tables.Job {
 	j := tables.Job{ID: id, Spec: spec, Space: s.Space(spec.VC), Submitted: now, Size: spec.UsualSize(),
 		Dedicated: spec.Hints.Dedicated}
 	n := 0
@@ -182,7 +182,7 @@ func (s *State) shapeOf(members []cell.Member, spec *model.Job) *tables.Shape {
 	}
 	for i := range fresh.Members {
 		m := &fresh.Members[i]
-		fresh.Short = fresh.Short || len(m.SKUs) > 0 && m.SKUs[0] == tables.NoSKU
+		fresh.NoSKUFits = fresh.NoSKUFits || len(m.SKUs) > 0 && m.SKUs[0] == tables.NoSKU
 		m.SKUs = slices.Clone(m.SKUs) // so that the shape keeps no job's description in memory
 	}
 	if len(text) <= maxShapeText {
@@ -253,13 +253,13 @@ func (s *State) applyCordoned(e model.NodeCordoned) {
 	if s.SetTimer(n.Drain, 0, 0); n.Drain > 0 {
 		s.TouchOn(e.Node)
 	}
-	s.Dirty.Drains = index.DrainsOf(s.Nodes)
-	s.blame(n)
+	s.Dirty.DrainingNodes = index.CountDraining(s.Nodes)
+	s.updateNodeHealth(n)
 	s.DirtyAll()
 }
 
-// Noted returns what facts and commands said about a node, to read.
-func (s *State) Noted(name cell.NodeName) tables.NodeNote {
+// NodeNote returns what facts and commands said about a node, to read.
+func (s *State) NodeNote(name cell.NodeName) tables.NodeNote {
 	if i, found := s.findNode(name); found {
 		return s.Nodes[i]
 	}
@@ -281,8 +281,8 @@ func (s *State) node(name cell.NodeName) *tables.NodeNote {
 	return &s.Nodes[i]
 }
 
-// blame tells the cells why a node is out of service, if it is.
-func (s *State) blame(n *tables.NodeNote) {
+// updateNodeHealth tells the cells why a node is out of service, if it is.
+func (s *State) updateNodeHealth(n *tables.NodeNote) {
 	if s.Cluster == nil {
 		return
 	}
@@ -293,12 +293,12 @@ func (s *State) blame(n *tables.NodeNote) {
 	s.Health++
 	for _, c := range []*cell.Cluster{s.Cluster, s.Empty} {
 		if c != nil {
-			setBlame(c, i, n)
+			setNodeHealth(c, i, n)
 		}
 	}
 }
 
-func setBlame(c *cell.Cluster, node int32, n *tables.NodeNote) {
+func setNodeHealth(c *cell.Cluster, node int32, n *tables.NodeNote) {
 	c.SetNodeFaults(node, cell.Down, n.Down)
 	c.SetNodeFaults(node, cell.Cordoned, n.Cordon)
 	c.SetNodeFaults(node, cell.Suspect, n.Suspect > 0)
@@ -312,7 +312,7 @@ func (s *State) Vacant() *cell.Cluster {
 	s.Empty = s.Base.Clone()
 	for i := range s.Nodes {
 		if at := s.Base.Forest().NodeIndex(s.Nodes[i].Name); at != cell.None {
-			setBlame(s.Empty, at, &s.Nodes[i])
+			setNodeHealth(s.Empty, at, &s.Nodes[i])
 		}
 	}
 	for _, n := range s.Leaves {
@@ -321,7 +321,7 @@ func (s *State) Vacant() *cell.Cluster {
 		}
 	}
 	for i := range s.Attempts {
-		for _, l := range tables.RareOf(s.Attempts[i].Rare).Drains {
+		for _, l := range tables.RareOf(s.Attempts[i].Rare).DrainingLeaves {
 			s.Empty.SetLeafBad(l, true)
 		}
 	}
@@ -338,7 +338,7 @@ func (s *State) applyConfigured(e model.Configured) {
 	s.Config, s.Cluster, s.Base, s.Empty = e.Config, cl, cl.Clone(), nil
 	s.Exits = exit.Compile(e.Config.ExitRules)
 	s.Configs++
-	s.Policies, s.Unmade = make([]model.Policy, cl.NumSpaces()), nil
+	s.Policies, s.FailedToMake = make([]model.Policy, cl.NumSpaces()), nil
 	for i := int32(1); i < cl.NumSpaces(); i++ {
 		s.Policies[i] = s.makePolicy(cl.Space(i).Name)
 	}
@@ -358,10 +358,10 @@ func (s *State) applyConfigured(e model.Configured) {
 		s.move(m)
 	}
 	for i := range s.Nodes {
-		s.blame(&s.Nodes[i])
+		s.updateNodeHealth(&s.Nodes[i])
 	}
 	for i := range s.Leaves {
-		s.blameLeaf(&s.Leaves[i], true)
+		s.updateLeafHealth(&s.Leaves[i], true)
 	}
 	s.forgetNotes()
 	s.requeueAll()
@@ -379,20 +379,20 @@ func (s *State) move(m model.Move) {
 	}
 	j := &s.Jobs[a.Job]
 	lazy := (m.Lazy || a.Lazy && !m.Regained) && j.Spec.Priority >= cell.MinGuaranteed
-	if !a.Joined { // the other members of the allocation move along
+	if !a.NotFirst { // the other members of the allocation move along
 		alloc := s.Cluster.Take(j.Space, j.Spec.Priority, m.Placement, false)
 		if lazy {
 			s.Cluster.Demote(alloc)
 		}
 		first := j.Gangs[a.ID.Gang].Attempt
 		s.setAlloc(alloc, first)
-		for at := first; at != tables.None; at = s.Attempts[at].Mate {
+		for at := first; at != tables.None; at = s.Attempts[at].NextMember {
 			s.Attempts[at].Alloc = alloc
 		}
 	}
-	a.Orphaned, a.Left, a.Lazy = m.Orphaned, 0, lazy
-	s.drain(a, m.Drains)
-	s.setMood(a)
+	a.Orphaned, a.VacatedTasks, a.Lazy = m.Orphaned, 0, lazy
+	s.markDraining(a, m.Drains)
+	s.setIntent(a)
 	s.TimeMinRun(a)
 }
 

@@ -17,7 +17,7 @@ import (
 func ComesBack(s *State, a *tables.Attempt) bool {
 	j := &s.Jobs[a.Job]
 	over := j.Stop || j.Completing != nil || j.Held() || j.Quarantined || a.State != model.AttemptStopping
-	if over || !OrdersAhead(&s.Tables, j.Space) || a.Joined || s.Shared(a) || s.IsExtra(a) || s.Moving(a) {
+	if over || !OrdersAhead(&s.Tables, j.Space) || a.NotFirst || s.Shared(a) || s.IsExtra(a) || s.IsMoveTarget(a) {
 		return false
 	}
 	if j.Spec.Priority < cell.MinGuaranteed || j.Gangs[a.ID.Gang].Next != tables.None {
@@ -105,7 +105,7 @@ func (s *State) applyDecision(e model.Event) bool {
 		if e.Until == 0 && !n.Down {
 			n.Reason = ""
 		}
-		s.blame(n)
+		s.updateNodeHealth(n)
 		s.SetTimer(e.Until, 0, 0)
 		s.DirtyAll()
 	case model.Quarantined:
@@ -123,10 +123,10 @@ func (s *State) applyLazily(e model.LazilyPreempted) {
 	a := s.Live(e.Attempt)
 	s.count(a, -1)
 	s.Cluster.Demote(a.Alloc)
-	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
+	for at := s.First(a); at != tables.None; at = s.Attempts[at].NextMember {
 		m := &s.Attempts[at]
 		m.Lazy, m.By = true, e.By
-		s.Rerun(m)
+		s.NoteChanged(m)
 		s.KeepLazy(m)
 	}
 	s.count(a, 1)
@@ -137,11 +137,11 @@ func (s *State) applyUpgraded(e model.Upgraded) {
 	a := s.Live(e.Attempt)
 	s.count(a, -1)
 	s.Cluster.Upgrade(a.Alloc, e.Binds)
-	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
+	for at := s.First(a); at != tables.None; at = s.Attempts[at].NextMember {
 		m := &s.Attempts[at]
 		s.DropLazy(m)
-		m.Lazy, m.By, m.Since = false, nil, s.Seq
-		s.Rerun(m)
+		m.Lazy, m.By, m.SinceSeq = false, nil, s.Seq
+		s.NoteChanged(m)
 	}
 	s.count(a, 1)
 }
@@ -172,8 +172,8 @@ func (s *State) applyPlaced(e model.Placed) {
 func (s *State) begin(slot int32, a *tables.Attempt, places []cell.Task) {
 	j := &s.Jobs[slot]
 	s.Dequeue(slot, a.ID.Gang)
-	s.Mean(&j.Gangs[a.ID.Gang], nil)
-	a.State, a.Placed, a.Since = model.AttemptStarting, s.Now, s.Seq
+	s.SetMoveTo(&j.Gangs[a.ID.Gang], nil)
+	a.State, a.Placed, a.SinceSeq = model.AttemptStarting, s.Now, s.Seq
 	if tables.RareOf(a.Rare).Victims != nil {
 		tables.SetRare(&a.Rare).Victims = nil
 	}
@@ -195,9 +195,9 @@ func (s *State) newAttempt(slot int32, id model.AttemptID, pl cell.Placement, pr
 	}
 	alloc := s.Cluster.Take(j.Space, j.Spec.Priority, pl, promise)
 	s.setAlloc(alloc, at)
-	s.Attempts[at] = tables.Attempt{ID: id, Job: slot, Alloc: alloc, Mate: tables.None}
+	s.Attempts[at] = tables.Attempt{ID: id, Job: slot, Alloc: alloc, NextMember: tables.None}
 	if b := tables.RareOf(j.Gangs[id.Gang].Rare).Booked; b != nil {
-		s.Attempts[at].Rare = &tables.AttemptRare{Turn: b.Turn}
+		s.Attempts[at].Rare = &tables.AttemptRare{BookingTurn: b.Turn}
 	}
 	s.Link(at)
 	return &s.Attempts[at]
@@ -210,8 +210,8 @@ func (s *State) attemptSlot(slot int32, id model.AttemptID) int32 {
 		panic(fmt.Sprintf("core: attempt %v follows attempt %d", id, g.N))
 	}
 	at := int32(len(s.Attempts))
-	if n := len(s.SpareAttempts); n > 0 {
-		at, s.SpareAttempts = s.SpareAttempts[n-1], s.SpareAttempts[:n-1]
+	if n := len(s.FreedAttempts); n > 0 {
+		at, s.FreedAttempts = s.FreedAttempts[n-1], s.FreedAttempts[:n-1]
 	} else {
 		s.Attempts = append(s.Attempts, tables.Attempt{})
 	}
@@ -229,11 +229,11 @@ func (s *State) applyReserved(e model.Reserved) {
 	countAgain(s, leaves, -1)
 	a := s.newAttempt(slot, e.Attempt, e.Placement, true)
 	countAgain(s, leaves, 1)
-	a.State, a.Placed, a.Since, a.Rare = model.AttemptReserving, s.Now, s.Seq, &tables.AttemptRare{Victims: e.Victims,
-		Turn: tables.RareOf(a.Rare).Turn}
+	a.State, a.Placed, a.SinceSeq, a.Rare = model.AttemptReserving, s.Now, s.Seq, &tables.AttemptRare{Victims: e.Victims,
+		BookingTurn: tables.RareOf(a.Rare).BookingTurn}
 	s.Promises = append(s.Promises, s.SlotOf(a))
 	s.count(a, 1)
-	s.Relist(slot, e.Attempt.Gang)
+	s.Regroup(slot, e.Attempt.Gang)
 }
 
 // countAgain counts the attempt of a gang that moves, around a change of the promise to which it
@@ -270,7 +270,7 @@ func (s *State) freeAttempt(a *tables.Attempt) {
 	s.Unlink(slot)
 	if alloc := a.Alloc; s.part(slot) {
 		s.count(s.Holder(alloc), 1)
-		s.setMood(s.Holder(alloc))
+		s.setIntent(s.Holder(alloc))
 		s.DirtyVC(s.Jobs[a.Job].Space, s.Jobs[a.Job].Spec.Priority) // gangs may join those that stay
 	} else {
 		s.ByAlloc[alloc] = tables.None
@@ -279,29 +279,29 @@ func (s *State) freeAttempt(a *tables.Attempt) {
 	if s.LookAgain.By(s.Jobs[a.Job].Space); s.Jobs[a.Job].Spec.Priority < cell.MinGuaranteed || s.Cluster.AnyBadOrUnknown() {
 		s.LookAgain.All = true
 	}
-	s.SpareAttempts = append(s.SpareAttempts, slot)
+	s.FreedAttempts = append(s.FreedAttempts, slot)
 	if slot == g.Next {
 		g.Next = tables.None
 	} else {
 		g.Attempt = tables.None
 	}
 	countAgain(s, leaves, 1)
-	s.Relist(a.Job, a.ID.Gang)
-	drains := tables.RareOf(a.Rare).Drains
+	s.Regroup(a.Job, a.ID.Gang)
+	drains := tables.RareOf(a.Rare).DrainingLeaves
 	*a = tables.Attempt{Job: tables.None}
-	s.drained(drains)
+	s.unmarkDraining(drains)
 }
 
 func (s *State) applyStopSent(e model.StopSent) {
 	a := s.Live(e.Attempt)
 	s.count(a, -1)
 	cleared := a.Lazy && a.By != nil && e.By != nil && *a.By == *e.By // demoted for this preemptor
-	a.Cause, a.By, a.Told = e.Cause, e.By, s.Now
+	a.Cause, a.By, a.StopSentAt = e.Cause, e.By, s.Now
 	s.count(a, 1)
 	if !a.Lazy || cleared {
 		s.countYield(a)
 	}
-	s.Mean(&s.Jobs[a.Job].Gangs[a.ID.Gang], e.Nodes)
+	s.SetMoveTo(&s.Jobs[a.Job].Gangs[a.ID.Gang], e.Nodes)
 	if e.Cause == model.EndMigrated {
 		s.noteMove(s.Jobs[a.Job].Spec.VC)
 	}
@@ -334,7 +334,7 @@ func (s *State) applyAttemptEnded(e model.AttemptEnded) {
 		j.Preempted++
 	}
 	if e.Cause != model.EndMigrated {
-		s.Mean(g, nil)
+		s.SetMoveTo(g, nil)
 	}
 	for _, o := range j.Spec.Gangs[e.Attempt.Gang].Tasks {
 		s.noteRefusal(j, o)
@@ -386,7 +386,7 @@ func (s *State) applyTaskRetried(e model.TaskRetried) {
 	case e.Counted:
 		g.Retries++
 	case e.After > s.Now && g.Last != nil && g.Last.Cause == model.EndFailed:
-		g.Free++
+		g.UncountedRetries++
 	}
 	if e.After > s.Now {
 		g.Faults = g.FaultsInARow() + 1
@@ -430,7 +430,7 @@ func (s *State) applyJobRetried(e model.JobRetried) {
 		j.Tasks[i].State, j.Tasks[i].Dead, j.Tasks[i].Retries = model.TaskWaiting, false, 0
 	}
 	for g := range j.Gangs {
-		j.Gangs[g].Done, j.Gangs[g].Retries, j.Gangs[g].Free, j.Gangs[g].Faults = false, 0, 0, 0
+		j.Gangs[g].Done, j.Gangs[g].Retries, j.Gangs[g].UncountedRetries, j.Gangs[g].Faults = false, 0, 0, 0
 		s.Enqueue(slot, int32(g))
 	}
 	s.SetTimer(e.After, e.Job, 0)
@@ -453,13 +453,13 @@ func (s *State) applyJobEnded(e model.JobEnded) {
 	s.Slots.Remove(j.ID, slot)
 	s.Names.Remove(j, slot)
 	for g := range j.Gangs {
-		if tables.RareOf(j.Gangs[g].Rare).Meant != nil {
+		if tables.RareOf(j.Gangs[g].Rare).MoveTo != nil {
 			s.Migrating--
 		}
 	}
 	s.Ended = append(s.Ended, tables.EndedJob{Job: *j, End: e, At: s.Now})
 	*j = tables.Job{}
-	s.Spare = append(s.Spare, slot)
+	s.FreedJobs = append(s.FreedJobs, slot)
 }
 
 func (s *State) applyAvoided(e model.NodeAvoided) {
@@ -475,7 +475,7 @@ func (s *State) applyAvoided(e model.NodeAvoided) {
 	all[i].Times++
 	tables.SetRare(&g.Rare).Avoid = all
 	s.Dirty.Avoiding = max(s.Dirty.Avoiding, e.Until)
-	s.Relist(s.Slots.Of(e.Job), e.Gang)
+	s.Regroup(s.Slots.Of(e.Job), e.Gang)
 	s.SetTimer(e.Until, e.Job, e.Gang)
 }
 

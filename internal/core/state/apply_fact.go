@@ -10,20 +10,20 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// settleSaved looks at a gang that was told to make room when its last task has ended. In many
+// completeSaved looks at a gang that was told to make room when its last task has ended. In many
 // gangs one task reports for all. So if all ended with code 0, and each that announced its steps
 // has done them, those that announced none are done, too. That is known only now, since facts
 // about several tasks come in any order.
-func settleSaved(s *tables.Tables, a *tables.Attempt) {
+func completeSaved(s *tables.Tables, a *tables.Attempt) {
 	j := &s.Jobs[a.Job]
 	tasks := j.Spec.Gangs[a.ID.Gang].Tasks
 	did := false
 	for _, o := range tasks {
 		t := &j.Tasks[o]
-		if !t.Exit.Zero() || t.Counts() && !t.DidAll(a) {
+		if !t.Exit.Zero() || t.AnnouncesSteps() && !t.DidAll(a) {
 			return
 		}
-		did = did || t.Counts()
+		did = did || t.AnnouncesSteps()
 	}
 	for _, o := range tasks {
 		if t := &j.Tasks[o]; did && t.Exit.Saved {
@@ -42,7 +42,7 @@ func (s *State) IsNews(f model.Fact) bool {
 		return s.present(f.Attempt, f.Task) != nil
 	case model.TaskRefused:
 		t := s.present(f.Attempt, f.Task)
-		return t != nil && t.State != model.TaskRunning && t.Runs().Pid == 0
+		return t != nil && t.State != model.TaskRunning && t.StartReport().Pid == 0
 	case model.TaskUnknown:
 		t := s.present(f.Attempt, f.Task)
 		return t != nil && t.State != model.TaskIsUnknown
@@ -52,7 +52,7 @@ func (s *State) IsNews(f model.Fact) bool {
 		j := s.Find(f.Job)
 		return j != nil && tables.RareOf(j.Rare).News(f)
 	case model.NodeHealth:
-		return s.Cluster != nil && s.Cluster.Forest().NodeIndex(f.Node) != cell.None && s.Noted(f.Node).Down == f.Up
+		return s.Cluster != nil && s.Cluster.Forest().NodeIndex(f.Node) != cell.None && s.NodeNote(f.Node).Down == f.Up
 	case model.LeafHealth:
 		if s.Cluster == nil || s.Cluster.Forest().FindPart(f.Node, f.SKU, f.Device, f.Part) == cell.None {
 			return false
@@ -114,11 +114,11 @@ func (s *State) applyStarted(e model.TaskStarted) {
 	if a.Started == 0 {
 		a.Started, a.Checkpoint = s.Now, s.Now
 		s.ForgetNextChange(j.Space)
-		s.Rerun(a)
+		s.NoteChanged(a)
 		if len(s.Booked) > 0 {
 			s.DirtyVC(j.Space, j.Spec.Priority) // its end is known now, and what may start before it
 			s.DirtyVC(j.Space, cell.Opportunistic)
-		} else if j.Spec.Priority < cell.MinGuaranteed && s.Dirty.Always[j.Space] && len(s.Queues[j.Space]) > 0 {
+		} else if j.Spec.Priority < cell.MinGuaranteed && s.Dirty.Backfills[j.Space] && len(s.Queues[j.Space]) > 0 {
 			s.DirtyVC(j.Space, cell.MinGuaranteed) // what is lent may decide which gang is first
 		}
 		s.timeLimit(a)
@@ -148,11 +148,11 @@ func (s *State) refreshState(a *tables.Attempt) {
 	default:
 		a.State = model.AttemptRunning
 	}
-	s.setMood(a)
+	s.setIntent(a)
 	if (before == model.AttemptUnknown) != (a.State == model.AttemptUnknown) {
 		s.DirtyAll() // it can be preempted again, or no longer
 		s.ForgetNextChange(j.Space)
-		s.Rerun(a)
+		s.NoteChanged(a)
 	}
 }
 
@@ -170,7 +170,7 @@ func (s *State) applyExited(id model.AttemptID, ordinal int32, x model.Exit) {
 	case !x.Cause.Accountable():
 		why := string(x.Cause)
 		if x.Cause == model.SuspendTimeout {
-			s.Jobs[a.Job].Gangs[a.ID.Gang].Alone = true
+			s.Jobs[a.Job].Gangs[a.ID.Gang].NeverShares = true
 			why = fmt.Sprintf("%s of task %s-%d: %s", why, s.Jobs[a.Job].Spec.Roles[t.Role].Name, t.Index, x.Message)
 		}
 		t.State = model.TaskEnded
@@ -182,7 +182,7 @@ func (s *State) applyExited(id model.AttemptID, ordinal int32, x model.Exit) {
 		t.State = model.TaskFailed
 	}
 	if a.Alive == 0 && a.Cause.Resumes() {
-		settleSaved(&s.Tables, a)
+		completeSaved(&s.Tables, a)
 	}
 	s.refreshState(a)
 	s.Touch(a.Job)
@@ -250,7 +250,7 @@ func (s *State) applyProgress(e model.Progress) {
 		a.Checkpoint = s.Now
 	}
 	if t.Progress == nil { // policies see that it reports from now on
-		s.Realloc(a)
+		s.NoteAllocChanged(a)
 	}
 	t.Progress = &p
 	s.ForgetNextChange(s.Jobs[a.Job].Space) // how long it is measured, or still runs, may follow
@@ -275,7 +275,7 @@ func (s *State) applyNotice(e model.Notice) {
 func (s *State) applyNodeHealth(e model.NodeHealth) {
 	n := s.node(e.Node)
 	n.Down, n.Reason = !e.Up, e.Reason
-	s.blame(n)
+	s.updateNodeHealth(n)
 	s.DirtyAll()
 	if e.Up {
 		return
@@ -310,16 +310,16 @@ func (s *State) applyLeafHealth(e model.LeafHealth) {
 	} else if bad {
 		s.Leaves[i].Reason = e.Reason // another fault of the same leaf
 	}
-	s.blameLeaf(&note, !e.Good)
+	s.updateLeafHealth(&note, !e.Good)
 	s.DirtyAll()
 }
 
-func (s *State) blameLeaf(n *tables.LeafNote, bad bool) {
+func (s *State) updateLeafHealth(n *tables.LeafNote, bad bool) {
 	l := s.Cluster.Forest().FindPart(n.Node, n.SKU, n.Device, n.Part)
 	if l == cell.None {
 		return
 	}
-	s.setLeafBad(l, bad || s.drains(l))
+	s.setLeafBad(l, bad || s.isDraining(l))
 }
 
 func (s *State) setLeafBad(l cell.LeafID, bad bool) {

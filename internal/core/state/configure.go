@@ -26,7 +26,7 @@ func (s *State) requeueAll() {
 	for i := range s.Queues {
 		slices.SortFunc(s.Queues[i], index.Queued.Compare)
 	}
-	s.RelistAll()
+	s.RegroupAll()
 	s.RelistLazy()
 	s.Relink()
 	s.ResetDirty()
@@ -43,7 +43,7 @@ func (s *State) Origins(a *tables.Attempt) []cell.Origin {
 	j := &s.Jobs[a.Job]
 	out := make([]cell.Origin, 0, len(j.Spec.Gangs[a.ID.Gang].Tasks))
 	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
-		t := j.Tasks[o].Started()
+		t := j.Tasks[o].StartPlace()
 		out = append(out, s.Cluster.Origin(&t))
 	}
 	return out
@@ -186,14 +186,14 @@ func (s renaming) renameJob(j *tables.Job, e *model.Configured) {
 	}
 	j.Spec = &spec
 	for t := range j.Tasks {
-		if p := j.Tasks[t].Started(); j.Tasks[t].Place != nil {
+		if p := j.Tasks[t].StartPlace(); j.Tasks[t].Place != nil {
 			was := p.Node
 			p.Node = model.NodeNow(e.RenamedNodes, p.Node)
 			j.Tasks[t].Place = &p
 			if p.Node != was && j.Tasks[t].State != model.TaskWaiting {
 				// Its tasks keep their turns under the older node name. A gang that joined would look for them
 				// under the new one, and both would run at once.
-				j.Gangs[j.Tasks[t].Gang].Alone = true
+				j.Gangs[j.Tasks[t].Gang].NeverShares = true
 			}
 		}
 	}
@@ -202,9 +202,9 @@ func (s renaming) renameJob(j *tables.Job, e *model.Configured) {
 			continue
 		}
 		odd := tables.SetRare(&j.Gangs[g].Rare)
-		odd.Meant, odd.Avoid = slices.Clone(odd.Meant), slices.Clone(odd.Avoid)
-		for i, n := range odd.Meant {
-			odd.Meant[i] = model.NodeNow(e.RenamedNodes, n)
+		odd.MoveTo, odd.Avoid = slices.Clone(odd.MoveTo), slices.Clone(odd.Avoid)
+		for i, n := range odd.MoveTo {
+			odd.MoveTo[i] = model.NodeNow(e.RenamedNodes, n)
 		}
 		for a := range odd.Avoid {
 			odd.Avoid[a].Node = model.NodeNow(e.RenamedNodes, odd.Avoid[a].Node)

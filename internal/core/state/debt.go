@@ -43,12 +43,12 @@ func (s *State) borrows(t *index.Tally, a *tables.Attempt, sign int64) {
 		return
 	}
 	f := s.Cluster.Forest()
-	if t.Lent == nil {
-		t.Lent = make([]int64, len(f.Chains))
+	if t.BorrowedByChain == nil {
+		t.BorrowedByChain = make([]int64, len(f.Chains))
 	}
 	for _, task := range s.Cluster.Alloc(a.Alloc).Placement.Tasks {
 		for _, l := range task.Leaves {
-			t.Lent[f.Cells[f.Leaves[l]].Chain] += sign
+			t.BorrowedByChain[f.Cells[f.Leaves[l]].Chain] += sign
 		}
 	}
 }
@@ -108,12 +108,12 @@ func (s *State) meanUse(space int32, d *debt, sku cell.TypeName) int64 {
 		}
 	}
 	keep := DecayAfter(int64(s.Now-d.At), int64(s.Config.HalfLife))
-	return keep.Of(mean) + (NoDecay - keep).Of(s.lentOf(space, sku)<<MeanBits)
+	return keep.Of(mean) + (NoDecay - keep).Of(s.borrowedOf(space, sku)<<MeanBits)
 }
 
-// lentOf is how many leaves of a SKU a VC borrows now.
-func (s *State) lentOf(space int32, sku cell.TypeName) (n int64) {
-	for c, leaves := range s.Tallies[space].Lent {
+// borrowedOf is how many leaves of a SKU a VC borrows now.
+func (s *State) borrowedOf(space int32, sku cell.TypeName) (n int64) {
+	for c, leaves := range s.Tallies[space].BorrowedByChain {
 		if s.Cluster.Forest().Chains[c].SKU == sku {
 			n += leaves
 		}
@@ -138,7 +138,7 @@ func (s *State) Owes(space int32) int64 {
 				of += s.Dirty.Chains[k]
 			}
 		}
-		use := s.meanUse(space, &d, sku) + s.lentOf(space, sku)<<MeanBits
+		use := s.meanUse(space, &d, sku) + s.borrowedOf(space, sku)<<MeanBits
 		hi, lo := bits.Mul64(uint64(use), 1_000_000_000)
 		q, _ := bits.Div64(hi, lo, max(uint64(of)<<MeanBits, hi+1))
 		most = max(most, int64(q)/weight)

@@ -17,13 +17,13 @@ func (s *State) charged(vc cell.VCName, container bool) int32 {
 
 // DrainDue reports whether an attempt has a task on a node that it must have left by now.
 func (s *State) DrainDue(a *tables.Attempt) bool {
-	if s.Dirty.Drains == 0 {
+	if s.Dirty.DrainingNodes == 0 {
 		return false
 	}
 	j := &s.Jobs[a.Job]
 	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		if t := &j.Tasks[o]; t.Place != nil && !t.Dead {
-			if n := s.Noted(t.Place.Node); n.Cordon && n.Drain > 0 && n.Drain <= s.Now {
+			if n := s.NodeNote(t.Place.Node); n.Cordon && n.Drain > 0 && n.Drain <= s.Now {
 				return true
 			}
 		}
@@ -31,22 +31,22 @@ func (s *State) DrainDue(a *tables.Attempt) bool {
 	return false
 }
 
-// drain makes leaves count as bad until an attempt has ended that runs on their devices without
+// markDraining makes leaves count as bad until an attempt has ended that runs on their devices without
 // holding them.
-func (s *State) drain(a *tables.Attempt, leaves []cell.LeafID) {
-	if leaves != nil || tables.RareOf(a.Rare).Drains != nil {
-		tables.SetRare(&a.Rare).Drains = leaves
+func (s *State) markDraining(a *tables.Attempt, leaves []cell.LeafID) {
+	if leaves != nil || tables.RareOf(a.Rare).DrainingLeaves != nil {
+		tables.SetRare(&a.Rare).DrainingLeaves = leaves
 	}
 	for _, l := range leaves {
 		s.setLeafBad(l, true)
 	}
 }
 
-// drained puts leaves back into service when an attempt that ran on their devices without holding
+// unmarkDraining puts leaves back into service when an attempt that ran on their devices without holding
 // them has ended, unless another one does or they are bad themselves.
-func (s *State) drained(leaves []cell.LeafID) {
+func (s *State) unmarkDraining(leaves []cell.LeafID) {
 	for _, l := range leaves {
-		s.setLeafBad(l, s.NotedBad(l) || s.drains(l))
+		s.setLeafBad(l, s.NotedBad(l) || s.isDraining(l))
 		s.DirtyAll()
 	}
 }
@@ -57,9 +57,9 @@ func (s *State) NotedBad(l cell.LeafID) bool {
 	return noted
 }
 
-// drains reports whether some attempt runs on a leaf's device without holding the leaf.
-func (s *State) drains(l cell.LeafID) bool {
+// isDraining reports whether some attempt runs on a leaf's device without holding the leaf.
+func (s *State) isDraining(l cell.LeafID) bool {
 	return slices.ContainsFunc(s.Attempts, func(a tables.Attempt) bool {
-		return a.Job != tables.None && a.Rare != nil && slices.Contains(a.Rare.Drains, l)
+		return a.Job != tables.None && a.Rare != nil && slices.Contains(a.Rare.DrainingLeaves, l)
 	})
 }

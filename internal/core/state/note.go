@@ -28,8 +28,8 @@ func (s *State) Note(vc cell.VCName, id model.JobID) []byte {
 		}
 		return nil
 	}
-	if j := s.Find(id); j != nil && j.Noted() != nil && j.Noted().Policy == policy && j.Spec.VC == vc {
-		return j.Noted().Data
+	if j := s.Find(id); j != nil && j.PolicyNote() != nil && j.PolicyNote().Policy == policy && j.Spec.VC == vc {
+		return j.PolicyNote().Data
 	}
 	return nil
 }
@@ -48,21 +48,21 @@ func (s *State) applyJobNote(slot int32, e model.Noted) {
 		for g := range j.Gangs {
 			if q := (index.Queued{Prio: j.Spec.Priority, Job: j.ID, Gang: int32(g), Slot: slot}); j.Gangs[g].Listed {
 				listed = append(listed, q)
-				s.Unlist(j.Space, q)
+				s.DropFromGroup(j.Space, q)
 			}
 		}
 	}
 	if len(e.Data) > 0 {
 		tables.SetRare(&j.Rare).Note = &tables.Note{Policy: e.Policy, Data: e.Data}
-	} else if j.Noted() != nil {
+	} else if j.PolicyNote() != nil {
 		tables.SetRare(&j.Rare).Note = nil
 	}
 	for _, q := range listed {
-		s.List(j.Space, q)
+		s.AddToGroup(j.Space, q)
 	}
 	for g := range j.Gangs {
 		if at := j.Gangs[g].Attempt; at != tables.None {
-			s.Rerun(&s.Attempts[at])
+			s.NoteChanged(&s.Attempts[at])
 		}
 	}
 }
@@ -96,7 +96,7 @@ func (s *State) forgetNotes() {
 		return s.Space(n.VC) == 0 || s.PolicyOf(n.VC) != n.Policy
 	})
 	for i := range s.Jobs {
-		if j := &s.Jobs[i]; j.Spec != nil && j.Noted() != nil && s.PolicyOf(j.Spec.VC) != j.Noted().Policy {
+		if j := &s.Jobs[i]; j.Spec != nil && j.PolicyNote() != nil && s.PolicyOf(j.Spec.VC) != j.PolicyNote().Policy {
 			tables.SetRare(&j.Rare).Note = nil
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Blaming is deferred around the decisions on one job: it names the job in a panic. A panic in a
+// BlameJob is deferred around the decisions on one job: it names the job in a panic. A panic in a
 // policy's code is not blamed on the job (Failing).
-func (s *State) Blaming(id model.JobID) {
+func (s *State) BlameJob(id model.JobID) {
 	p := recover()
 	if p == nil {
 		return
@@ -45,13 +45,13 @@ func (s *State) Replaceable(e model.PolicyFailed) bool {
 	if s.Space(e.VC) <= 0 {
 		return false
 	}
-	c := s.Serving(e.VC)
+	c := s.ServingConfig(e.VC)
 	return cmp.Or(c.Policy, model.Fallback) == e.Policy && (e.Policy != model.Fallback || len(c.Params) > 0)
 }
 
-// Serving is the configuration by which a VC is served: its own, with the fallback policy if its
+// ServingConfig is the configuration by which a VC is served: its own, with the fallback policy if its
 // policy failed.
-func (s *State) Serving(vc cell.VCName) model.VCConfig {
+func (s *State) ServingConfig(vc cell.VCName) model.VCConfig {
 	c := *model.OfVC(s.Config, vc)
 	if _, failed := s.findFailed(vc); failed {
 		c.Policy, c.Params = model.Fallback, nil
@@ -76,12 +76,12 @@ func (s *State) applyPolicyFailed(e model.PolicyFailed) {
 		return
 	}
 	s.Failed = slices.Insert(slices.Clone(s.Failed), i, e)
-	s.Unmade = slices.DeleteFunc(slices.Clone(s.Unmade), func(u model.PolicyFailed) bool { return u.VC == e.VC })
+	s.FailedToMake = slices.DeleteFunc(slices.Clone(s.FailedToMake), func(u model.PolicyFailed) bool { return u.VC == e.VC })
 	s.Policies = slices.Clone(s.Policies)
 	s.Policies[space] = s.makePolicy(e.VC)
 	s.Quanta = index.QuantaOf(s.Policies)
 	s.forgetNotes()
-	s.RelistAll()
+	s.RegroupAll()
 	s.Relink()
 	s.ResetDirty()
 	for slot := range s.Jobs {
@@ -89,7 +89,7 @@ func (s *State) applyPolicyFailed(e model.PolicyFailed) {
 			s.applySized(model.Sized{Job: j.ID, Size: j.Spec.UsualSize()})
 		}
 	}
-	for a := range s.Holding(space) {
+	for a := range s.AttemptsIn(space) {
 		s.TimeMinRun(a)
 	}
 	s.DirtyAll()
@@ -100,12 +100,12 @@ func (s *State) applyPolicyFailed(e model.PolicyFailed) {
 // makePolicy makes the policy that serves a VC. If another program accepted it and this one cannot
 // make it, the fallback serves the VC, and Unmade says so.
 func (s *State) makePolicy(vc cell.VCName) model.Policy {
-	c := s.Serving(vc)
+	c := s.ServingConfig(vc)
 	p, err := s.NewPolicy.Make(c)
 	if err == nil {
 		return p
 	}
-	s.Unmade = append(slices.Clone(s.Unmade), model.PolicyFailed{VC: vc, Policy: cmp.Or(c.Policy, model.Fallback),
+	s.FailedToMake = append(slices.Clone(s.FailedToMake), model.PolicyFailed{VC: vc, Policy: cmp.Or(c.Policy, model.Fallback),
 		Why: err.Error()})
 	c.Policy, c.Params = model.Fallback, nil
 	if p, err = s.NewPolicy.Make(c); err != nil {
@@ -131,9 +131,9 @@ func (s *State) Aside(id model.JobID, stack string) (model.Quarantined, bool) {
 	return e, e.Times <= MaxAside
 }
 
-// Given reports whether an attempt's number was given out: its job's, and while the job has not
+// NumberGiven reports whether an attempt's number was given out: its job's, and while the job has not
 // ended its own. The number of a mere reservation was not. For a job alone ask with N 0.
-func (s *State) Given(a model.AttemptID) bool {
+func (s *State) NumberGiven(a model.AttemptID) bool {
 	if a.Job <= 0 || a.Job >= s.NextJob {
 		return false
 	}
@@ -144,17 +144,17 @@ func (s *State) Given(a model.AttemptID) bool {
 	return a.Gang >= 0 && int(a.Gang) < len(j.Gangs) && a.N <= j.Gangs[a.Gang].N
 }
 
-// Forgo returns the records that close the gap of lost events, lost.First to lost.Last; they are
+// CloseGap returns the records that close the gap of lost events, lost.First to lost.Last; they are
 // applied to the present state. seen are attempts of which traces were found. No job or attempt
 // number up to theirs, or up to lost.NextJob, is given out again.
-func (s *State) Forgo(lost model.Lost, seen []model.AttemptID) []model.Record {
+func (s *State) CloseGap(lost model.Lost, seen []model.AttemptID) []model.Record {
 	var events []model.Event
 	lost.NextJob = max(lost.NextJob, s.NextJob)
 	last := map[model.AttemptID]int32{} // by gang
 	for _, a := range seen {
 		lost.NextJob = max(lost.NextJob, a.Job+1)
 		gang := model.AttemptID{Job: a.Job, Gang: a.Gang}
-		if s.Find(a.Job) != nil && !s.Given(a) && a.N > last[gang] {
+		if s.Find(a.Job) != nil && !s.NumberGiven(a) && a.N > last[gang] {
 			last[gang] = a.N
 		}
 	}

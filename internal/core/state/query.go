@@ -9,7 +9,7 @@ import (
 // AttemptStatus is an attempt as users see it.
 func (s *State) AttemptStatus(a *tables.Attempt) model.AttemptStatus {
 	out := model.AttemptStatus{ID: a.ID, State: a.State, Lazy: a.Lazy, Orphaned: a.Orphaned, Cause: a.Cause,
-		Placed: a.Placed, Started: a.Started, Told: a.Told, By: a.By, Message: tables.RareOf(a.Rare).Message}
+		Placed: a.Placed, Started: a.Started, Told: a.StopSentAt, By: a.By, Message: tables.RareOf(a.Rare).Message}
 	if a.State == model.AttemptRunning && s.Suspended(a) {
 		out.State = model.AttemptSuspended
 	}

@@ -15,25 +15,25 @@ import (
 const EstimateSteps = 400
 
 const (
-	kept      = 32     // run times per key: the latest
-	keys      = 1_000  // a new key displaces the one to which nothing was added for longest
-	enough    = 16     // run times that a key needs to say something
-	wholePart = 10_000 // the part that is all of the declared time
-	never     = 60_000 // larger parts are not told apart
+	partsPerKey = 32     // run times per key: the latest
+	maxKeys     = 1_000  // a new key displaces the one to which nothing was added for longest
+	minParts    = 16     // run times that a key needs to say something
+	wholePart   = 10_000 // the part that is all of the declared time
+	maxPart     = 60_000 // larger parts are not told apart
 )
 
-// HabitOf is the declared time that a part is of.
-type HabitOf int8
+// DeclaredTime is the declared time that a part is of.
+type DeclaredTime int8
 
 // The times that a job may declare.
 const (
-	ofAny   HabitOf = iota // of those declared, the one that says most
-	OfLimit                // the time limit of an attempt
+	ofAny   DeclaredTime = iota // of those declared, the one that says most
+	OfLimit                     // the time limit of an attempt
 	OfDuration
 )
 
-// HabitWork is the virtual cluster, user and model of some work; empty means any.
-type HabitWork struct {
+// RunTimeWork is the virtual cluster, user and model of some work; empty means any.
+type RunTimeWork struct {
 	VC    cell.VCName   `json:"vc,omitempty"`
 	User  model.Subject `json:"user,omitempty"`
 	Model string        `json:"model,omitempty"`
@@ -41,51 +41,51 @@ type HabitWork struct {
 
 // levels are the keys under which a part counts, the most specific first; the last two are of any
 // declared time.
-func (w HabitWork) levels(of HabitOf) []key {
-	all := [...]key{{w, of}, {HabitWork{VC: w.VC, Model: w.Model}, of}, {HabitWork{VC: w.VC, User: w.User}, of},
-		{HabitWork{VC: w.VC}, of}, {HabitWork{}, of}, {HabitWork{VC: w.VC}, ofAny}, {HabitWork{}, ofAny}}
+func (w RunTimeWork) levels(of DeclaredTime) []runTimeKey {
+	all := [...]runTimeKey{{w, of}, {RunTimeWork{VC: w.VC, Model: w.Model}, of}, {RunTimeWork{VC: w.VC, User: w.User}, of},
+		{RunTimeWork{VC: w.VC}, of}, {RunTimeWork{}, of}, {RunTimeWork{VC: w.VC}, ofAny}, {RunTimeWork{}, ofAny}}
 	if w.Model == "" {
 		return all[2:]
 	}
 	return all[:]
 }
 
-// key is the work and the declared time that the parts of a row are of.
-type key struct {
-	HabitWork
-	Of HabitOf `json:"of"`
+// runTimeKey is the work and the declared time that the parts of a row are of.
+type runTimeKey struct {
+	RunTimeWork
+	Of DeclaredTime `json:"of"`
 }
 
-func (k key) compare(o key) int {
+func (k runTimeKey) compare(o runTimeKey) int {
 	return cmp.Or(cmp.Compare(k.VC, o.VC), cmp.Compare(k.User, o.User), cmp.Compare(k.Model, o.Model),
 		cmp.Compare(k.Of, o.Of))
 }
 
-// habitRow is the latest parts of a key, the newest last, in ten-thousandths of the declared time.
+// runTimeRow is the latest parts of a key, the newest last, in ten-thousandths of the declared time.
 // It is never changed: copies of a table share it.
-type habitRow struct {
-	key
+type runTimeRow struct {
+	runTimeKey
 	At    int64    `json:"at"` // how many parts the table had got in all by its last one
 	Parts []uint16 `json:"parts"`
 }
 
-// Habits is a table of the parts of their declared times that earlier attempts ran: at most 1,000
+// RunTimes is a table of the parts of their declared times that earlier attempts ran: at most 1,000
 // keys, sorted, with at most 32 parts each.
-type Habits struct {
-	rows []*habitRow
+type RunTimes struct {
+	rows []*runTimeRow
 	at   int64
 }
 
 // Clone returns a copy, which shares what never changes.
-func (t Habits) Clone() Habits { return Habits{slices.Clone(t.rows), t.at} }
+func (t RunTimes) Clone() RunTimes { return RunTimes{slices.Clone(t.rows), t.at} }
 
 // Add notes that work ran for took of a declared time. most says that no other declared time of
 // the job says more.
-func (t *Habits) Add(w HabitWork, of HabitOf, took, declared model.Duration, most bool) {
+func (t *RunTimes) Add(w RunTimeWork, of DeclaredTime, took, declared model.Duration, most bool) {
 	if took <= 0 || declared <= 0 || took > 1<<50 {
 		return
 	}
-	p := uint16(min(int64(took)/max(int64(declared)/wholePart, 1), never))
+	p := uint16(min(int64(took)/max(int64(declared)/wholePart, 1), maxPart))
 	if took == declared {
 		p = wholePart
 	}
@@ -97,34 +97,34 @@ func (t *Habits) Add(w HabitWork, of HabitOf, took, declared model.Duration, mos
 	}
 }
 
-func (t *Habits) find(k key) (int, bool) {
-	return slices.BinarySearchFunc(t.rows, k, func(r *habitRow, k key) int { return r.compare(k) })
+func (t *RunTimes) find(k runTimeKey) (int, bool) {
+	return slices.BinarySearchFunc(t.rows, k, func(r *runTimeRow, k runTimeKey) int { return r.compare(k) })
 }
 
-func (t *Habits) add(k key, p uint16) {
+func (t *RunTimes) add(k runTimeKey, p uint16) {
 	i, found := t.find(k)
 	if found {
 		old := t.rows[i].Parts
-		t.rows[i] = &habitRow{k, t.at, append(slices.Clone(old[max(0, len(old)+1-kept):]), p)}
+		t.rows[i] = &runTimeRow{k, t.at, append(slices.Clone(old[max(0, len(old)+1-partsPerKey):]), p)}
 		return
 	}
-	t.rows = slices.Insert(t.rows, i, &habitRow{k, t.at, []uint16{p}})
-	if len(t.rows) > keys { // of equally old keys the first goes
-		oldest := slices.MinFunc(t.rows, func(a, b *habitRow) int { return cmp.Compare(a.At, b.At) })
-		i, _ := t.find(oldest.key)
+	t.rows = slices.Insert(t.rows, i, &runTimeRow{k, t.at, []uint16{p}})
+	if len(t.rows) > maxKeys { // of equally old keys the first goes
+		oldest := slices.MinFunc(t.rows, func(a, b *runTimeRow) int { return cmp.Compare(a.At, b.At) })
+		i, _ := t.find(oldest.runTimeKey)
 		t.rows = slices.Delete(t.rows, i, i+1)
 	}
 }
 
-// HabitRows is a table as a snapshot keeps it.
-type HabitRows []*habitRow
+// RunTimeRows is a table as a snapshot keeps it.
+type RunTimeRows []*runTimeRow
 
-// Rows returns the rows of a table; ReadHabits makes a table of them.
-func (t Habits) Rows() HabitRows { return t.rows }
+// Rows returns the rows of a table; ReadRunTimes makes a table of them.
+func (t RunTimes) Rows() RunTimeRows { return t.rows }
 
-// ReadHabits is the table with these rows.
-func ReadHabits(rows HabitRows) Habits {
-	t := Habits{rows: rows}
+// ReadRunTimes is the table with these rows.
+func ReadRunTimes(rows RunTimeRows) RunTimes {
+	t := RunTimes{rows: rows}
 	for _, r := range rows {
 		t.at = max(t.at, r.At)
 	}
@@ -143,11 +143,11 @@ type Usual struct {
 // specific key with enough parts of which some are not smaller. If no key has such, Usual has no
 // parts: the work may end at any time until all is used. It is false if no key has enough parts,
 // or the work has run for all of its declared time.
-func (t Habits) Of(w HabitWork, of HabitOf, took, declared model.Duration) (Usual, bool) {
+func (t RunTimes) Of(w RunTimeWork, of DeclaredTime, took, declared model.Duration) (Usual, bool) {
 	past, known := portion(took, declared), 0
 	for _, k := range w.levels(of) {
 		i, found := t.find(k)
-		if !found || len(t.rows[i].Parts) < enough {
+		if !found || len(t.rows[i].Parts) < minParts {
 			continue
 		}
 		parts := slices.Sorted(slices.Values(t.rows[i].Parts))
@@ -197,12 +197,12 @@ func (u Usual) Takes(declared model.Duration, place, n int32) model.Duration {
 	return model.Duration(part * max(int64(declared)/wholePart, 1))
 }
 
-// HabitDraw is number K, from 0, of Of draws. Of is prime.
-type HabitDraw struct{ K, Of int32 }
+// RunTimeDraw is number K, from 0, of Of draws. Of is prime.
+type RunTimeDraw struct{ K, Of int32 }
 
 // Place is which of Of equal chances a part of some work takes in a draw. Over all draws it takes
 // each once, in an order of its own.
-func (d HabitDraw) Place(work, part int64) int32 {
+func (d RunTimeDraw) Place(work, part int64) int32 {
 	h := model.Hash(1)
 	h.Num(work)
 	h.Num(part)
@@ -230,13 +230,13 @@ func noteTaken(s *State, a *tables.Attempt, cause model.EndCause) {
 	if cause == model.EndTimeLimit { // the grace of its stop does not count
 		of = j.Spec.TimeLimit
 	}
-	s.Habits.Add(WorkOf(j), OfLimit, of, j.Spec.TimeLimit, j.Spec.Hints.Duration == 0)
-	s.Habits.Add(WorkOf(j), OfDuration, took, j.Spec.Hints.Duration, true)
+	s.RunTimes.Add(WorkOf(j), OfLimit, of, j.Spec.TimeLimit, j.Spec.Hints.Duration == 0)
+	s.RunTimes.Add(WorkOf(j), OfDuration, took, j.Spec.Hints.Duration, true)
 }
 
 // WorkOf is the key by which the run times of a job are known.
-func WorkOf(j *tables.Job) HabitWork {
-	return HabitWork{VC: j.Spec.VC, User: j.Spec.User, Model: j.Spec.Hints.Model}
+func WorkOf(j *tables.Job) RunTimeWork {
+	return RunTimeWork{VC: j.Spec.VC, User: j.Spec.User, Model: j.Spec.Hints.Model}
 }
 
 // WorkedBy is how long an attempt has run, plus what earlier attempts saved for it.

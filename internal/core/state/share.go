@@ -9,13 +9,13 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// With returns the other members of an attempt's allocation.
-func (s *State) With(a *tables.Attempt) []model.AttemptID {
+// OtherMembers returns the other members of an attempt's allocation.
+func (s *State) OtherMembers(a *tables.Attempt) []model.AttemptID {
 	if !s.Shared(a) {
 		return nil
 	}
 	var out []model.AttemptID
-	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
+	for at := s.First(a); at != tables.None; at = s.Attempts[at].NextMember {
 		if id := s.Attempts[at].ID; id != a.ID {
 			out = append(out, id)
 		}
@@ -23,9 +23,9 @@ func (s *State) With(a *tables.Attempt) []model.AttemptID {
 	return out
 }
 
-// Stuck reports whether the state of some member of an allocation is unknown.
-func (s *State) Stuck(id cell.AllocID) bool {
-	for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].Mate {
+// HasUnknown reports whether the state of some member of an allocation is unknown.
+func (s *State) HasUnknown(id cell.AllocID) bool {
+	for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].NextMember {
 		if s.Attempts[at].State == model.AttemptUnknown {
 			return true
 		}
@@ -47,18 +47,18 @@ func (s *State) join(slot int32, id cell.AllocID) {
 	a.Alloc = id
 	head := s.ByAlloc[id]
 	if model.CompareAttempts(a.ID, s.Attempts[head].ID) < 0 {
-		a.Mate, a.Joined = head, false
-		s.Attempts[head].Joined = true
+		a.NextMember, a.NotFirst = head, false
+		s.Attempts[head].NotFirst = true
 		s.ByAlloc[id] = slot
 		return
 	}
 	at := head
-	for next := s.Attempts[at].Mate; next != tables.None && model.CompareAttempts(s.Attempts[next].ID,
-		a.ID) < 0; next = s.Attempts[at].Mate {
+	for next := s.Attempts[at].NextMember; next != tables.None && model.CompareAttempts(s.Attempts[next].ID,
+		a.ID) < 0; next = s.Attempts[at].NextMember {
 		at = next
 	}
-	a.Mate, a.Joined = s.Attempts[at].Mate, true
-	s.Attempts[at].Mate = slot
+	a.NextMember, a.NotFirst = s.Attempts[at].NextMember, true
+	s.Attempts[at].NextMember = slot
 }
 
 // part takes an attempt out of its allocation, and reports whether other members are left.
@@ -70,17 +70,17 @@ func (s *State) part(slot int32) bool {
 	if !s.Shared(a) {
 		return false
 	}
-	if a.Joined {
+	if a.NotFirst {
 		at := s.First(a)
-		for s.Attempts[at].Mate != slot {
-			at = s.Attempts[at].Mate
+		for s.Attempts[at].NextMember != slot {
+			at = s.Attempts[at].NextMember
 		}
-		s.Attempts[at].Mate = a.Mate
+		s.Attempts[at].NextMember = a.NextMember
 	} else {
-		s.ByAlloc[a.Alloc] = a.Mate
-		s.Attempts[a.Mate].Joined = false
+		s.ByAlloc[a.Alloc] = a.NextMember
+		s.Attempts[a.NextMember].NotFirst = false
 	}
-	a.Mate, a.Joined = tables.None, false
+	a.NextMember, a.NotFirst = tables.None, false
 	return true
 }
 
@@ -103,7 +103,7 @@ func (s *State) applyJoined(e model.Joined) {
 	j := &s.Jobs[slot]
 	at := s.attemptSlot(slot, e.Attempt)
 	j.Gangs[e.Attempt.Gang].N = e.Attempt.N
-	s.Attempts[at] = tables.Attempt{ID: e.Attempt, Job: slot, Mate: tables.None}
+	s.Attempts[at] = tables.Attempt{ID: e.Attempt, Job: slot, NextMember: tables.None}
 	s.join(at, s.Live(e.Host).Alloc)
 	s.Link(at)
 	s.begin(slot, &s.Attempts[at], e.Placement.Tasks)
@@ -117,18 +117,18 @@ func (s *State) applyRotated(e model.Rotated) {
 	if err := e.Check(); err != nil || a == nil {
 		panic(fmt.Sprintf("core: a rotation of %v cannot be: %v", e.Turns, err))
 	}
-	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
+	for at := s.First(a); at != tables.None; at = s.Attempts[at].NextMember {
 		m := &s.Attempts[at]
 		ran := s.RanFor(m)
-		tables.SetRare(&m.Rare).Ran = ran
+		tables.SetRare(&m.Rare).RanBefore = ran
 	}
 	if a.Share == 0 {
 		a.Share = s.newShare()
 	}
 	number := a.Share
 	sh := &s.Shares[number-1]
-	sh.Rotation, sh.Since, sh.At = e.Rotation, s.Now, s.Seq
-	for at := s.First(a); at != tables.None; at = s.Attempts[at].Mate {
+	sh.Rotation, sh.Since, sh.SinceSeq = e.Rotation, s.Now, s.Seq
+	for at := s.First(a); at != tables.None; at = s.Attempts[at].NextMember {
 		m := &s.Attempts[at]
 		if m.Share != number {
 			if m.Share != 0 {
@@ -137,7 +137,7 @@ func (s *State) applyRotated(e model.Rotated) {
 			m.Share = number
 			sh.Members++
 		}
-		s.Rerun(m)
+		s.NoteChanged(m)
 		s.timeLimit(m)
 	}
 	s.ForgetNextChange(s.Jobs[a.Job].Space)
@@ -178,7 +178,7 @@ func (s verifier) verifyShares() {
 		if a.Share != 0 {
 			named[a.Share-1]++
 		}
-		if !a.Joined && s.First(a) == int32(i) {
+		if !a.NotFirst && s.First(a) == int32(i) {
 			s.verifyMembers(a)
 		}
 	}
@@ -192,7 +192,7 @@ func (s verifier) verifyShares() {
 // verifyMembers checks the members of one allocation.
 func (s verifier) verifyMembers(head *tables.Attempt) {
 	members := s.MembersOf(head.Alloc)
-	if slices.ContainsFunc(members, func(m *tables.Attempt) bool { return m.Since == s.Seq }) {
+	if slices.ContainsFunc(members, func(m *tables.Attempt) bool { return m.SinceSeq == s.Seq }) {
 		return // one has just joined, and gets its turn by the next event
 	}
 	j := &s.Jobs[head.Job]
@@ -202,7 +202,7 @@ func (s verifier) verifyMembers(head *tables.Attempt) {
 			lives++
 		}
 		k := &s.Jobs[m.Job]
-		if m.Job == tables.None || m.Alloc != head.Alloc || m.Joined != (i > 0) || i > 0 &&
+		if m.Job == tables.None || m.Alloc != head.Alloc || m.NotFirst != (i > 0) || i > 0 &&
 			model.CompareAttempts(members[i-1].ID, m.ID) >= 0 {
 			s.add("attempt %v is out of its place among the members of allocation %d", m.ID, head.Alloc)
 		}

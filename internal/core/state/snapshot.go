@@ -42,7 +42,7 @@ type image struct {
 	Turns    int                  `json:"turns,omitempty"`
 	Bookings int64                `json:"bookings,omitempty"`
 	Decided  model.Time           `json:"decided,omitempty"`
-	Habits   HabitRows            `json:"habits,omitempty"`
+	Habits   RunTimeRows          `json:"habits,omitempty"`
 }
 
 // shareImage is how the members of an allocation take turns.
@@ -132,7 +132,7 @@ type attemptImage struct {
 
 // Save returns the canonical snapshot of the state: equal states give equal bytes.
 func (s *State) Save() []byte {
-	im := image{Version: snapshotVersion, Seq: s.Seq, Now: s.Now, NextJob: s.NextJob, Config: s.Config, Notes: s.Notes, Failed: s.Failed, Debts: s.Debts, Moved: s.Moved, Leaves: s.Leaves, Again: s.Again, AgainFor: s.AgainFor, Turns: s.turns, Bookings: s.Bookings, Decided: s.Decided, Habits: s.Habits.Rows()}
+	im := image{Version: snapshotVersion, Seq: s.Seq, Now: s.Now, NextJob: s.NextJob, Config: s.Config, Notes: s.Notes, Failed: s.Failed, Debts: s.Debts, Moved: s.Moved, Leaves: s.Leaves, Again: s.Again, AgainFor: s.AgainFor, Turns: s.againInARow, Bookings: s.Bookings, Decided: s.DecidedAt, Habits: s.RunTimes.Rows()}
 	if s.Cluster != nil {
 		im.Bound = s.Cluster.UnownedBinds()
 	}
@@ -173,9 +173,9 @@ func AppendLine(out []byte, v any) []byte {
 func (s *State) imageOfAttempt(a *tables.Attempt) attemptImage {
 	odd := tables.RareOf(a.Rare)
 	im := attemptImage{ID: a.ID, State: a.State, Cause: a.Cause, By: a.By, Message: odd.Message, Placed: a.Placed,
-		Started: a.Started, Checkpoint: a.Checkpoint, Told: a.Told,
-		Lazy: a.Lazy, Orphaned: a.Orphaned, Refused: a.Refused, Platform: a.Platform, Alive: a.Alive, Victims: odd.Victims, Drains: odd.Drains, Origins: odd.Origins, Share: a.Share, Ran: odd.Ran, Turn: odd.Turn, Requeue: odd.Requeue}
-	if a.Joined {
+		Started: a.Started, Checkpoint: a.Checkpoint, Told: a.StopSentAt,
+		Lazy: a.Lazy, Orphaned: a.Orphaned, Refused: a.Refused, Platform: a.Platform, Alive: a.Alive, Victims: odd.Victims, Drains: odd.DrainingLeaves, Origins: odd.Origins, Share: a.Share, Ran: odd.RanBefore, Turn: odd.BookingTurn, Requeue: odd.Requeue}
+	if a.NotFirst {
 		host := s.Holder(a.Alloc).ID
 		im.Host = &host
 		return im
@@ -221,13 +221,13 @@ func imageOf(j *tables.Job) *jobImage {
 	for i := range j.Gangs {
 		g := &j.Gangs[i]
 		odd := tables.RareOf(g.Rare)
-		out.Gangs = append(out.Gangs, gangImage{g.N, g.Done, g.Waiting, g.After, g.Faults, g.Retries, g.Free, g.Ran,
-			odd.Avoid, g.Last, odd.Booked, g.Alone, odd.Meant})
+		out.Gangs = append(out.Gangs, gangImage{g.N, g.Done, g.Waiting, g.After, g.Faults, g.Retries, g.UncountedRetries, g.Ran,
+			odd.Avoid, g.Last, odd.Booked, g.NeverShares, odd.MoveTo})
 	}
 	for i := range j.Tasks {
 		t := &j.Tasks[i]
-		b := t.Runs()
-		out.Tasks = append(out.Tasks, taskImage{t.State, t.Dead, t.Attempt, t.Started(), b.Host, b.Pid, b.Ports,
+		b := t.StartReport()
+		out.Tasks = append(out.Tasks, taskImage{t.State, t.Dead, t.Attempt, t.StartPlace(), b.Host, b.Pid, b.Ports,
 			t.Exit, t.Retries, t.Progress})
 	}
 	return out
@@ -256,7 +256,7 @@ func (s *State) Load(snapshot []byte) (err error) {
 	}()
 	s.Seq, s.Now, s.NextJob = im.Seq, im.Now, im.NextJob
 	s.Failed = im.Failed
-	s.Notes, s.Nodes, s.Leaves, s.Again, s.turns, s.Decided = im.Notes, im.Nodes, im.Leaves, im.Again, im.Turns, im.Decided
+	s.Notes, s.Nodes, s.Leaves, s.Again, s.againInARow, s.DecidedAt = im.Notes, im.Nodes, im.Leaves, im.Again, im.Turns, im.Decided
 	s.Bookings, s.AgainFor = im.Bookings, im.AgainFor
 	s.SetTimer(s.Again, 0, 0)
 	in := loader{s}
@@ -266,7 +266,7 @@ func (s *State) Load(snapshot []byte) (err error) {
 	if im.Config != nil {
 		in.loadCluster(&im)
 	}
-	s.Debts, s.Moved, s.Habits = im.Debts, im.Moved, ReadHabits(im.Habits)
+	s.Debts, s.Moved, s.RunTimes = im.Debts, im.Moved, ReadRunTimes(im.Habits)
 	return s.Verify()
 }
 
@@ -288,7 +288,7 @@ func (s loader) loadJobs(lines []byte, want int) error {
 }
 
 func (s loader) loadJob(im *jobImage) {
-	j := s.NewJob(im.ID, im.Spec, im.Submitted, tables.Room{})
+	j := s.NewJob(im.ID, im.Spec, im.Submitted, tables.JobMemory{})
 	j.Started, j.Retry, j.Counted, j.Preempted = im.Started, im.Retry, im.Counted, im.Preempted
 	j.Yielded = im.Yielded
 	if im.Size != 0 {
@@ -303,10 +303,10 @@ func (s loader) loadJob(im *jobImage) {
 	for i, g := range im.Gangs {
 		t := &j.Gangs[i]
 		t.N, t.Done, t.Waiting, t.After, t.Faults = g.N, g.Done, g.Waiting, g.After, g.Faults
-		t.Retries, t.Free, t.Ran, t.Last, t.Alone = g.Retries, g.Free, g.Ran, g.Last, g.Alone
+		t.Retries, t.UncountedRetries, t.Ran, t.Last, t.NeverShares = g.Retries, g.Free, g.Ran, g.Last, g.Alone
 		if g.Avoid != nil || g.Meant != nil {
 			t.Rare = &tables.GangRare{Avoid: g.Avoid}
-			s.Mean(t, g.Meant)
+			s.SetMoveTo(t, g.Meant)
 		}
 		s.SetTimer(g.After, im.ID, int32(i))
 		s.loadBooking(t, im.ID, int32(i), g.Booked)
@@ -365,11 +365,11 @@ func (s loader) loadAttempt(a *attemptImage) {
 		s.Promises = append(s.Promises, at)
 	}
 	s.Attempts = append(s.Attempts, tables.Attempt{ID: a.ID, Job: slot, State: a.State, Cause: a.Cause, By: a.By,
-		Placed: a.Placed, Started: a.Started, Checkpoint: a.Checkpoint, Told: a.Told, Lazy: a.Lazy,
-		Orphaned: a.Orphaned, Refused: a.Refused, Platform: a.Platform, Alive: a.Alive, Mate: tables.None, Share: a.Share})
+		Placed: a.Placed, Started: a.Started, Checkpoint: a.Checkpoint, StopSentAt: a.Told, Lazy: a.Lazy,
+		Orphaned: a.Orphaned, Refused: a.Refused, Platform: a.Platform, Alive: a.Alive, NextMember: tables.None, Share: a.Share})
 	if a.Message != "" || a.Victims != nil || a.Ran != 0 || a.Origins != nil || a.Turn != 0 || a.Requeue {
-		s.Attempts[at].Rare = &tables.AttemptRare{Message: a.Message, Victims: a.Victims, Ran: a.Ran,
-			Origins: a.Origins, Turn: a.Turn, Requeue: a.Requeue}
+		s.Attempts[at].Rare = &tables.AttemptRare{Message: a.Message, Victims: a.Victims, RanBefore: a.Ran,
+			Origins: a.Origins, BookingTurn: a.Turn, Requeue: a.Requeue}
 	}
 	if a.Share != 0 {
 		s.Shares[a.Share-1].Members++
@@ -390,8 +390,8 @@ func (s loader) loadAttempt(a *attemptImage) {
 		s.Attempts[at].Alloc = alloc
 	}
 	s.Link(at)
-	s.setMood(&s.Attempts[at])
-	s.drain(&s.Attempts[at], a.Drains)
+	s.setIntent(&s.Attempts[at])
+	s.markDraining(&s.Attempts[at], a.Drains)
 	s.TimeMinRun(&s.Attempts[at])
 	if a.Lazy {
 		s.KeepLazy(&s.Attempts[at])

@@ -12,18 +12,18 @@ import (
 // State is all that the events say: the tables with their index, and the rest.
 type State struct {
 	index.Index
-	NewPolicy model.Policies
-	NextJob   model.JobID
-	Notes     []model.Noted        // what policies remember about their VCs, sorted by VC
-	Failed    []model.PolicyFailed // sorted by VC; never changed in place
-	Unmade    []model.PolicyFailed // policies that could not be made, by VC; never changed in place
-	Promises  []int32              // slots of the attempts that are reservations, in no order
-	Moved     []moved              // when gangs moved lately, sorted by VC
-	Habits    Habits               // how much of its declared time work ran; no decision depends on it
-	Debts     []debt               // what VCs borrowed over time, sorted by VC
-	Bookings  int64                // the highest Turn of any booking so far
-	turns     int                  // how many decisions in a row asked for another one
-	Ended     []tables.EndedJob    // jobs that ended since they were last taken
+	NewPolicy    model.Policies
+	NextJob      model.JobID
+	Notes        []model.Noted        // what policies remember about their VCs, sorted by VC
+	Failed       []model.PolicyFailed // sorted by VC; never changed in place
+	FailedToMake []model.PolicyFailed // policies that could not be made, by VC; never changed in place
+	Promises     []int32              // slots of the attempts that are reservations, in no order
+	Moved        []moved              // when gangs moved lately, sorted by VC
+	RunTimes     RunTimes             // how much of its declared time work ran; no decision depends on it
+	Debts        []debt               // what VCs borrowed over time, sorted by VC
+	Bookings     int64                // the highest Turn of any booking so far
+	againInARow  int                  // how many decisions in a row asked for another one
+	Ended        []tables.EndedJob    // jobs that ended since they were last taken
 }
 
 // loader fills a state from a snapshot.

@@ -12,7 +12,7 @@ import (
 // count adds an attempt, once for all that share its leaves, to its VC's tally, or with sign -1
 // subtracts it. It is called before and after every change of what the tally depends on.
 func (s *State) count(a *tables.Attempt, sign int32) {
-	s.Rerun(a)
+	s.NoteChanged(a)
 	if s.Shared(a) {
 		a = s.Counted(a)
 	}
@@ -52,8 +52,8 @@ func (s *State) count(a *tables.Attempt, sign int32) {
 	} else if s.WaitsAgain(a) {
 		r.Back += int64(sign) * int64(j.Gangs[a.ID.Gang].Leaves)
 	}
-	if s.Willing(a) {
-		r.Willing += sign
+	if s.AllowsLazy(a) {
+		r.AllowLazy += sign
 	}
 	if r.All == 0 {
 		t.Ranks = slices.Delete(t.Ranks, i, i+1)
@@ -65,7 +65,7 @@ func (s *State) recounted() []index.Tally {
 	was := s.Tallies
 	s.Tallies, s.Recount = make([]index.Tally, s.Cluster.NumSpaces()), true
 	for i := range s.Attempts {
-		if a := &s.Attempts[i]; a.Job != tables.None && !a.Joined {
+		if a := &s.Attempts[i]; a.Job != tables.None && !a.NotFirst {
 			s.count(a, 1)
 		}
 	}
@@ -94,7 +94,7 @@ func (s verifier) verifyTallies() {
 	s.Tallies = was
 	for i, want := range now {
 		if got := s.Tallies[i]; got.Partials != want.Partials || got.Leaving != want.Leaving ||
-			got.Borrowed != want.Borrowed || !index.EqualLent(got.Lent, want.Lent) ||
+			got.Borrowed != want.Borrowed || !index.EqualLent(got.BorrowedByChain, want.BorrowedByChain) ||
 			!slices.Equal(got.Ranks, want.Ranks) || !got.Holdings.Equal(&want.Holdings) {
 			s.add("space %d is counted as %v, but has %v", i, got, want)
 		}

@@ -36,7 +36,7 @@ func (s verifier) all() {
 			s.verifyJob(int32(i))
 		}
 	}
-	s.VerifyLines(s.add)
+	s.VerifyWaitGroups(s.add)
 	s.VerifyKept(s.add)
 	s.VerifyLazy(s.add)
 	s.VerifyHolders(s.add)
@@ -53,7 +53,7 @@ func (s verifier) all() {
 	live, promised := 0, 0
 	for i := range s.Attempts {
 		if s.Attempts[i].Job != tables.None {
-			if !s.Attempts[i].Joined {
+			if !s.Attempts[i].NotFirst {
 				live++
 			}
 			if s.Attempts[i].State == model.AttemptReserving {
@@ -117,7 +117,7 @@ func (s verifier) verifyJob(slot int32) {
 func (s verifier) verifyAttempt(slot int32) {
 	a := &s.Attempts[slot]
 	j := &s.Jobs[a.Job]
-	if s.ByAlloc[a.Alloc] != slot && !a.Joined {
+	if s.ByAlloc[a.Alloc] != slot && !a.NotFirst {
 		s.add("allocation %d of attempt %v is not its", a.Alloc, a.ID)
 	}
 	al := s.Cluster.Alloc(a.Alloc)

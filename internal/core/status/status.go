@@ -37,7 +37,7 @@ func (s *Status) Brief(j *tables.Job) model.JobBrief {
 		if known = known && ends > 0; known || ends == 0 {
 			b.Basis = basis
 		}
-		b.Ends, b.Likely = max(b.Ends, ends), b.Likely || end.Basis == model.ByReported
+		b.Ends, b.Likely = max(b.Ends, ends), b.Likely || end.LateBasis == model.ByReported
 	}
 	if !known {
 		b.Ends, b.Likely = 0, false
@@ -51,11 +51,11 @@ func goneBy(s *tables.Tables, a *tables.Attempt, end Span) (at model.Time, basis
 	grace := s.Jobs[a.Job].Spec.Grace
 	switch {
 	case a.State == model.AttemptStopping:
-		return a.Told.Add(grace), "the grace of its stop"
-	case end.Late > 0 && end.Basis == model.ByLimit && grace > 0:
-		return end.Late.Add(grace), end.Basis.Text() + " and the grace"
+		return a.StopSentAt.Add(grace), "the grace of its stop"
+	case end.Late > 0 && end.LateBasis == model.ByLimit && grace > 0:
+		return end.Late.Add(grace), end.LateBasis.Text() + " and the grace"
 	}
-	return end.Late, cmp.Or(end.Why, end.Basis.Text())
+	return end.Late, cmp.Or(end.Why, end.LateBasis.Text())
 }
 
 // Phase derives a job's phase: Active while any attempt of it exists.
@@ -78,7 +78,7 @@ func (s *Status) status(j *tables.Job) model.JobStatus {
 	st := model.JobStatus{ID: j.ID, Name: j.Spec.Name, User: j.Spec.User, VC: j.Spec.VC, Priority: j.Spec.Priority,
 		Phase: s.Phase(j), Submitted: j.Submitted, Started: j.Started, Retry: j.Retry, Counted: j.Counted,
 		Preempted: j.Preempted, Yielded: j.Yielded, Stopping: j.Stop, Held: tables.RareOf(j.Rare).Held,
-		Notices: tables.RareOf(j.Rare).Told(), Lasting: len(tables.RareOf(j.Rare).Lasting),
+		Notices: tables.RareOf(j.Rare).AllNotices(), Lasting: len(tables.RareOf(j.Rare).Lasting),
 		Tasks: s.Arenas.Tasks.Take(len(j.Tasks))[:0], Attempts: s.attemptsOf(j)}
 	st.Leaves, st.GPUs = s.Taken(j)
 	for g := range j.Gangs {
@@ -147,9 +147,9 @@ func taskStatus(j *tables.Job, t *tables.TaskRun) model.TaskStatus {
 		Attempt: t.Attempt,
 		Exit:    t.Exit, Retries: t.Retries, Progress: t.Progress}
 	if t.State != model.TaskWaiting {
-		p := t.Started()
+		p := t.StartPlace()
 		out.Node, out.SKU, out.Devices, out.Parts = p.Node, p.SKU, p.Devices, p.Parts
-		b := t.Runs()
+		b := t.StartReport()
 		out.Host, out.Ports, out.PID = b.Host, b.Ports, b.Pid
 	}
 	return out
@@ -157,14 +157,14 @@ func taskStatus(j *tables.Job, t *tables.TaskRun) model.TaskStatus {
 
 // MayUse is how much of its node a task may use, as of its start.
 func (s *Status) MayUse(j *tables.Job, t *tables.TaskRun) model.Limits {
-	sku := s.Cluster.SKU(t.Started().SKU)
+	sku := s.Cluster.SKU(t.StartPlace().SKU)
 	if at := j.Gangs[t.Gang].Attempt; at != tables.None {
 		if origins := tables.RareOf(s.Attempts[at].Rare).Origins; origins != nil {
 			sku = origins[slices.IndexFunc(j.Spec.Gangs[t.Gang].Tasks,
 				func(o int32) bool { return &j.Tasks[o] == t })].Leaf
 		}
 	}
-	return j.Spec.Roles[t.Role].Launch.Asks().Or(sku, len(t.Started().Devices))
+	return j.Spec.Roles[t.Role].Launch.Asks().Or(sku, len(t.StartPlace().Devices))
 }
 
 // Statuses returns the jobs that have not ended, in submission order.
@@ -345,7 +345,7 @@ func (s *Status) vcStatus(space int32) model.VCStatus {
 func (s *Status) countBorrowed(out []model.VCStatus) {
 	for i := range s.Attempts {
 		a := &s.Attempts[i]
-		if a.Job == tables.None || a.Joined || a.State == model.AttemptReserving {
+		if a.Job == tables.None || a.NotFirst || a.State == model.AttemptReserving {
 			continue
 		}
 		al := s.Cluster.Alloc(a.Alloc)
@@ -372,7 +372,7 @@ func (s *Status) NodeStatuses() []model.NodeStatus {
 	for i := range f.Nodes {
 		b := s.Cluster.NodeFaults(int32(i))
 		n := model.NodeStatus{Name: f.Nodes[i].Name, Up: b&cell.Down == 0, Cordoned: b&cell.Cordoned != 0}
-		note := s.Noted(n.Name)
+		note := s.NodeNote(n.Name)
 		n.Suspect, n.Reason, n.Drain = note.Suspect, note.Reason, note.Drain
 		n.Dead, n.By, n.Since = note.Dead, note.By, note.Since
 		if n.Cordoned && note.Cordoned != "" {
@@ -507,7 +507,7 @@ func (s *Status) TakeEnded() []model.JobStatus {
 // DropEnded forgets the jobs that ended, if their status is not wanted.
 func (s *Status) DropEnded() {
 	for i := range s.Ended {
-		s.Arenas.Rooms.Leave(&s.Ended[i].Job)
+		s.Arenas.JobMemories.Recycle(&s.Ended[i].Job)
 	}
 	clear(s.Ended)
 	s.Ended = s.Ended[:0]
@@ -516,7 +516,7 @@ func (s *Status) DropEnded() {
 // ShareOf says with which jobs a gang shares its leaves, and how.
 func (s *Status) ShareOf(j *tables.Job, a *tables.Attempt) model.GangShare {
 	out := model.GangShare{Gang: a.ID.Gang, Name: j.Spec.Gangs[a.ID.Gang].Name, Runs: true}
-	for _, id := range s.With(a) {
+	for _, id := range s.OtherMembers(a) {
 		if !slices.ContainsFunc(out.With, func(b model.JobBrief) bool { return b.Job == id.Job }) {
 			out.With = append(out.With, s.Brief(s.Find(id.Job)))
 		}
@@ -537,7 +537,7 @@ func (s *Status) ShareOf(j *tables.Job, a *tables.Attempt) model.GangShare {
 
 // FailedOf is how the policy of a VC failed; nil if it did not.
 func (s *Status) FailedOf(vc cell.VCName) *model.PolicyFailed {
-	for _, all := range [][]model.PolicyFailed{s.Failed, s.Unmade} {
+	for _, all := range [][]model.PolicyFailed{s.Failed, s.FailedToMake} {
 		for _, e := range all {
 			if e.VC == vc {
 				return &e

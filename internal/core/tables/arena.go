@@ -43,22 +43,22 @@ func CopyAgain[T any](to, from []T) []T { return append(to[:0], from...) }
 // many at once, since taking it costs as much as filling it. Memory once handed out is never used
 // again, so clones and readers may keep it. A clone begins with arenas of its own.
 type Arenas struct {
-	Exits      Arena[model.Exit]
-	Begun      Arena[Begun]
-	Attempts   Arena[model.AttemptStatus]
-	Tasks      Arena[model.TaskStatus]
-	Completing Arena[model.JobCompleting]
-	Rooms      rooms // memory of jobs that are over
+	Exits       Arena[model.Exit]
+	Begun       Arena[Begun]
+	Attempts    Arena[model.AttemptStatus]
+	Tasks       Arena[model.TaskStatus]
+	Completing  Arena[model.JobCompleting]
+	JobMemories jobMemories // memory of jobs that are over
 }
 
-// Room is memory for the tasks and gangs of one job.
-type Room struct {
+// JobMemory is memory for the tasks and gangs of one job.
+type JobMemory struct {
 	Tasks []TaskRun
 	Gangs []Gang
 }
 
-// rooms is the memory that ended jobs left, the latest last.
-type rooms []Room
+// jobMemories is the memory that ended jobs left, the latest last.
+type jobMemories []JobMemory
 
 // keepRooms is how many rooms are kept at most; a job with memory for more than keepTasks tasks
 // leaves none.
@@ -67,20 +67,20 @@ const (
 	keepTasks = 64
 )
 
-// Leave keeps the memory of a job that is over. Nothing may refer to the job any more.
-func (rs *rooms) Leave(j *Job) {
+// Recycle keeps the memory of a job that is over. Nothing may refer to the job any more.
+func (rs *jobMemories) Recycle(j *Job) {
 	if len(*rs) < keepRooms && cap(j.Tasks) <= keepTasks {
 		clear(j.Tasks)
 		clear(j.Gangs)
-		*rs = append(*rs, Room{j.Tasks[:0], j.Gangs[:0]})
+		*rs = append(*rs, JobMemory{j.Tasks[:0], j.Gangs[:0]})
 	}
 }
 
 // Take returns the room left last, or an empty one.
-func (rs *rooms) Take() Room {
+func (rs *jobMemories) Take() JobMemory {
 	last := len(*rs) - 1
 	if last < 0 {
-		return Room{}
+		return JobMemory{}
 	}
 	out := (*rs)[last]
 	*rs = (*rs)[:last]

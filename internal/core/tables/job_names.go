@@ -21,19 +21,19 @@ type nameTable struct {
 // others as USER~NAME.
 func (s *Tables) NameFor(reader model.Subject) { s.Names.Reader = reader }
 
-// Veil hides the names of some jobs in the texts of a copy of a state.
-func (s *Tables) Veil(hides func(*model.Job) bool) { s.Names.veil = hides }
+// HideNames hides the names of some jobs in the texts of a copy of a state.
+func (s *Tables) HideNames(hides func(*model.Job) bool) { s.Names.veil = hides }
 
-// Telling does what NameFor and Veil do to a state itself, until back is called. What the state
+// TellFor does what NameFor and Veil do to a state itself, until back is called. What the state
 // caches meanwhile serves every reader: no name of a job is in it.
-func (s *Tables) Telling(reader model.Subject, hides func(*model.Job) bool) (back func()) {
+func (s *Tables) TellFor(reader model.Subject, hides func(*model.Job) bool) (back func()) {
 	to, veil := s.Names.Reader, s.Names.veil
 	s.Names.Reader, s.Names.veil = reader, hides
 	return func() { s.Names.Reader, s.Names.veil = to, veil }
 }
 
-// Veiled reports whether texts hide a job's name.
-func (s *Tables) Veiled(j *model.Job) bool { return s.Names.veil != nil && s.Names.veil(j) }
+// HidesName reports whether texts hide a job's name.
+func (s *Tables) HidesName(j *model.Job) bool { return s.Names.veil != nil && s.Names.veil(j) }
 
 // nameCell is one entry; slot is the job's slot plus 1, 0 is none.
 type nameCell struct {

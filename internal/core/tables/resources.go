@@ -27,9 +27,9 @@ func (s *Tables) AmountOf(skus []cell.TypeName, n int32) string {
 	return strings.Join(texts, " or ")
 }
 
-// Reach counts the leaves of its VC's guarantee that a gang could ever use; 0 for an opportunistic
+// UsableLeaves counts the leaves of its VC's guarantee that a gang could ever use; 0 for an opportunistic
 // gang.
-func (s *Tables) Reach(j *Job, g int) (leaves int32) {
+func (s *Tables) UsableLeaves(j *Job, g int) (leaves int32) {
 	if j.Spec.Priority < cell.MinGuaranteed {
 		return 0
 	}
@@ -86,7 +86,7 @@ func (s *Tables) Taken(j *Job) (leaves int32, gpus int64) {
 func (s *Tables) taskTakes(j *Job, t *TaskRun) (model.Carry, int32) {
 	r := &j.Spec.Roles[t.Role]
 	if t.State != model.TaskWaiting {
-		return s.Carry(t.Started().SKU), r.Leaves
+		return s.Carry(t.StartPlace().SKU), r.Leaves
 	}
 	names := s.Carriers(r)
 	if len(names) == 0 || names[0] == NoSKU {

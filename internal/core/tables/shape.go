@@ -10,9 +10,9 @@ import (
 
 // Shape is all that decides where a gang fits, with a text that no other shape has.
 type Shape struct {
-	Text    string
-	Members []cell.Member
-	Short   bool // no SKU carries what some member asks for
+	Text      string
+	Members   []cell.Member
+	NoSKUFits bool // no SKU carries what some member asks for
 	// Load is what the gang asks for and Skus the SKUs, if that can be compared with other gangs'
 	// loads.
 	Load budget.Load

@@ -17,11 +17,11 @@ import (
 // Tables are the rows of jobs, gangs, attempts and nodes, with their configuration and cells.
 type Tables struct {
 	configured
-	Seq     uint64 // number of the last event
-	Now     model.Time
-	Decided model.Time // when the last Decide ran
-	Cluster *cell.Cluster
-	Base    *cell.Cluster // as configured; it never changes, and clones share it
+	Seq       uint64 // number of the last event
+	Now       model.Time
+	DecidedAt model.Time // when the last Decide ran
+	Cluster   *cell.Cluster
+	Base      *cell.Cluster // as configured; it never changes, and clones share it
 	// Empty is the cluster with nothing in use and the present health: it shows what can ever fit.
 	// nil until first asked for.
 	Empty         *cell.Cluster
@@ -30,11 +30,11 @@ type Tables struct {
 	Policies      []model.Policy   // by space; [0] is unused
 	Quanta        []model.Duration // of these policies
 	Jobs          []Job            // by slot; a free slot has no Spec
-	Spare         []int32          // free slots
+	FreedJobs     []int32          // free slots
 	Slots         SlotTable
 	Names         nameTable
 	Attempts      []Attempt // by slot; a free slot has Job None
-	SpareAttempts []int32
+	FreedAttempts []int32
 	ByAlloc       []int32           // by allocation: slot of its first member, or None
 	Shares        []Sharing         // how the members of allocations take turns
 	Nodes         []NodeNote        // what is remembered about nodes, sorted by name
@@ -100,29 +100,29 @@ type Note struct {
 // Gang is the state of one gang: it waits (Attempt is None), or an attempt or reservation exists,
 // or it is over for this attempt of the job (Done).
 type Gang struct {
-	Attempt int32 // slot of its attempt or reservation, or None
-	Next    int32 // slot of the promise to which it moves while its attempt leaves, or None
-	N       int32 // number of attempts so far
-	Leaves  int32
-	Faults  int32 // delayed retries in this attempt of the job: the exponent of the back-off
-	Retries int32 // retries that count against the limit
-	Free    int32 // delayed retries after its own failure that did not count
-	Done    bool
-	Waiting bool                 // it is in its queue
-	Listed  bool                 // it is in a wait group
-	Single  bool                 // the wait group has no shape: the gang is a case of its own
-	Alone   bool                 // it never shares leaves again: say, a task was too slow to suspend
-	Shape   *Shape               // gangs of equal shape fit the same places
-	Key     model.Key            // orders its wait group
-	After   model.Time           // it is not placed before
-	Ran     model.Duration       // run time of its ended attempts
-	Last    *model.AttemptStatus // its last attempt that ended; nil before
-	Rare    *GangRare            // nil for most
+	Attempt          int32 // slot of its attempt or reservation, or None
+	Next             int32 // slot of the promise to which it moves while its attempt leaves, or None
+	N                int32 // number of attempts so far
+	Leaves           int32
+	Faults           int32 // delayed retries in this attempt of the job: the exponent of the back-off
+	Retries          int32 // retries that count against the limit
+	UncountedRetries int32 // delayed retries after its own failure that did not count
+	Done             bool
+	Waiting          bool                 // it is in its queue
+	Listed           bool                 // it is in a wait group
+	Ungrouped        bool                 // the wait group has no shape: the gang is a case of its own
+	NeverShares      bool                 // it never shares leaves again: say, a task was too slow to suspend
+	Shape            *Shape               // gangs of equal shape fit the same places
+	Key              model.Key            // orders its wait group
+	After            model.Time           // it is not placed before
+	Ran              model.Duration       // run time of its ended attempts
+	Last             *model.AttemptStatus // its last attempt that ended; nil before
+	Rare             *GangRare            // nil for most
 }
 
 // GangRare is what few gangs have; like JobRare it is never changed in place.
 type GangRare struct {
-	Meant  []cell.NodeName // nodes to run on next, since it was told to move; nil if it was not
+	MoveTo []cell.NodeName // nodes to run on next, since it was told to move; nil if it was not
 	Avoid  []Avoidance
 	Booked *model.Booked // its booking while it waits; nil without
 }
@@ -151,44 +151,44 @@ type Avoidance struct {
 //	    v            +--------->Unknown ----+
 //	 (waits again)
 type Attempt struct {
-	ID         model.AttemptID
-	Job        int32 // slot of its job; None if this slot is free
-	Alloc      cell.AllocID
-	At         int32 // its index among the attempts of its VC (Index.Holders)
-	Mate       int32 // slot of the next member of its allocation, or None
-	Share      int32 // the rotation it follows: index in Tables.Shares plus 1; 0 runs all the time
-	Alive      int32 // tasks not proven dead
-	Left       int32 // of a promise: its first tasks with leaves that have no holder any more; a cache
-	Placed     model.Time
-	Started    model.Time
-	Checkpoint model.Time // work is saved up to here
-	Told       model.Time // when it was told to stop
-	Since      uint64     // number of the event that gave it its cells, or its guarantee back
-	Rank       model.Key  // its key in the run order of its VC, if it is ranked
-	By         *model.AttemptID
-	Rare       *AttemptRare // nil for most
-	State      model.AttemptState
-	Cause      model.EndCause
-	Standing   standing
-	Lazy       bool
-	Orphaned   bool
-	Refused    bool
-	Platform   bool
-	Joined     bool // it is not the first member of its allocation
+	ID           model.AttemptID
+	Job          int32 // slot of its job; None if this slot is free
+	Alloc        cell.AllocID
+	At           int32 // its index among the attempts of its VC (Index.Holders)
+	NextMember   int32 // slot of the next member of its allocation, or None
+	Share        int32 // the rotation it follows: index in Tables.Shares plus 1; 0 runs all the time
+	Alive        int32 // tasks not proven dead
+	VacatedTasks int32 // of a promise: its first tasks with leaves that have no holder any more; a cache
+	Placed       model.Time
+	Started      model.Time
+	Checkpoint   model.Time // work is saved up to here
+	StopSentAt   model.Time // when it was told to stop
+	SinceSeq     uint64     // number of the event that gave it its cells, or its guarantee back
+	Rank         model.Key  // its key in the run order of its VC, if it is ranked
+	By           *model.AttemptID
+	Rare         *AttemptRare // nil for most
+	State        model.AttemptState
+	Cause        model.EndCause
+	OrderFlags   orderFlags
+	Lazy         bool
+	Orphaned     bool
+	Refused      bool
+	Platform     bool
+	NotFirst     bool // it is not the first member of its allocation
 }
 
-// standing says whether an attempt is in the run order, and whether its place there is stale.
-type standing uint8
+// orderFlags says whether an attempt is in the run order, and whether its place there is stale.
+type orderFlags uint8
 
 // AttemptRare is what few attempts have; like JobRare it is never changed in place.
 type AttemptRare struct {
-	Message string
-	Ran     model.Duration // run time before its present rotation
-	Turn    int64          // of the booking that it started from; 0 for none
-	Drains  []cell.LeafID  // leaves that count as bad until it has ended
-	Origins []cell.Origin  // what its tasks were started with, if the present cluster does not tell
-	Victims []model.AttemptID
-	Requeue bool // a user wants its gang back in the queue
+	Message        string
+	RanBefore      model.Duration // run time before its present rotation
+	BookingTurn    int64          // of the booking that it started from; 0 for none
+	DrainingLeaves []cell.LeafID  // leaves that count as bad until it has ended
+	Origins        []cell.Origin  // what its tasks were started with, if the present cluster does not tell
+	Victims        []model.AttemptID
+	Requeue        bool // a user wants its gang back in the queue
 }
 
 // TaskRun is the present or last run of one task.
@@ -219,7 +219,7 @@ type Begun struct {
 type Sharing struct {
 	Rotation model.Rotation
 	Since    model.Time // when the rotation began
-	At       uint64     // number of the event that began it; only Decide reads it
+	SinceSeq uint64     // number of the event that began it; only Decide reads it
 	Members  int32      // how many attempts refer to it; 0 is a free slot
 }
 
@@ -285,18 +285,18 @@ func (g *Gang) FaultsInARow() int32 {
 	return g.Faults
 }
 
-// Counts reports whether a task announced how many steps it has.
-func (t *TaskRun) Counts() bool { return t.Progress != nil && t.Progress.Total > 0 }
+// AnnouncesSteps reports whether a task announced how many steps it has.
+func (t *TaskRun) AnnouncesSteps() bool { return t.Progress != nil && t.Progress.Total > 0 }
 
 // DidAll reports whether a task reported the last of its steps in this attempt.
 func (t *TaskRun) DidAll(a *Attempt) bool {
-	return t.Counts() && t.Progress.Step >= t.Progress.Total && t.Progress.StepAt >= a.Started
+	return t.AnnouncesSteps() && t.Progress.Step >= t.Progress.Total && t.Progress.StepAt >= a.Started
 }
 
 // Finished reports whether a task that was asked to make room had done all its work when it ended:
 // it ended with code 0, and not before the last step that it announced.
 func (t *TaskRun) Finished(a *Attempt, x *model.Exit, hints *model.Hints) bool {
-	return x.Zero() && !x.Saved && (hints.ExitZeroMeansDone || !t.Counts() || t.DidAll(a))
+	return x.Zero() && !x.Saved && (hints.ExitZeroMeansDone || !t.AnnouncesSteps() || t.DidAll(a))
 }
 
 // maxNotices bounds the warnings kept for one job.
@@ -317,8 +317,8 @@ func (o JobRare) News(f model.Notice) bool {
 	return o.Lasting[at].Message != f.Message
 }
 
-// Told are a job's notices; those that hold while something lasts come last.
-func (o JobRare) Told() []string {
+// AllNotices are a job's notices; those that hold while something lasts come last.
+func (o JobRare) AllNotices() []string {
 	if len(o.Lasting) == 0 {
 		return o.Notices
 	}
@@ -364,8 +364,8 @@ func SetRare[T any](odd **T) *T {
 	return *odd
 }
 
-// Noted is what a policy noted about a job, nil for nothing.
-func (j *Job) Noted() *Note {
+// PolicyNote is what a policy noted about a job, nil for nothing.
+func (j *Job) PolicyNote() *Note {
 	if j.Rare == nil {
 		return nil
 	}
@@ -375,17 +375,17 @@ func (j *Job) Noted() *Note {
 // Avoids reports whether a gang avoids any node.
 func (g *Gang) Avoids() bool { return g.Rare != nil && len(g.Rare.Avoid) > 0 }
 
-// Intend notes on which nodes a gang is to run next when it is told to move; nil ends that.
-func (g *Gang) Intend(nodes []cell.NodeName) {
-	if nodes != nil || g.Rare != nil && g.Rare.Meant != nil {
-		SetRare(&g.Rare).Meant = nodes
+// SetMoveTo notes on which nodes a gang is to run next when it is told to move; nil ends that.
+func (g *Gang) SetMoveTo(nodes []cell.NodeName) {
+	if nodes != nil || g.Rare != nil && g.Rare.MoveTo != nil {
+		SetRare(&g.Rare).MoveTo = nodes
 	}
 }
 
 // The place of an attempt in the run order of its VC.
 const (
-	IsRanked standing = 1 << iota
-	IsStale
+	InRunOrder orderFlags = 1 << iota
+	OrderStale
 )
 
 // Say keeps the first message about an attempt's end.
@@ -395,16 +395,16 @@ func (a *Attempt) Say(message string) {
 	}
 }
 
-// Runs is what the start of a task reported; zero before.
-func (t *TaskRun) Runs() Begun {
+// StartReport is what the start of a task reported; zero before.
+func (t *TaskRun) StartReport() Begun {
 	if t.Begun == nil {
 		return Begun{}
 	}
 	return *t.Begun
 }
 
-// Started is where a task was started last; zero before its first start.
-func (t *TaskRun) Started() cell.Task {
+// StartPlace is where a task was started last; zero before its first start.
+func (t *TaskRun) StartPlace() cell.Task {
 	if t.Place == nil {
 		return cell.Task{}
 	}

@@ -73,13 +73,13 @@ func goOn(t *testing.T, seed uint64, kind kindOfRun, s *core.State, how string) 
 		}
 	}
 	check("at first")
-	unmade := slices.Clone(s.Unmade())
+	unmade := slices.Clone(s.FailedToMake())
 	for _, e := range unmade {
 		s.Apply(model.Record{Seq: s.Seq() + 1, Time: now, Event: e})
 	}
 	check("with fifo")
-	if len(s.Unmade()) > 0 {
-		t.Errorf("seed %d: %v are unmade", seed, s.Unmade())
+	if len(s.FailedToMake()) > 0 {
+		t.Errorf("seed %d: %v are unmade", seed, s.FailedToMake())
 	}
 	for range patience {
 		s.Decide(now)

@@ -17,16 +17,16 @@ func LeavesOf(p *cell.Placement) []cell.LeafID {
 	return out
 }
 
-// setMood tells the cells the intent of an attempt and of all that share its leaves: they are
+// setIntent tells the cells the intent of an attempt and of all that share its leaves: they are
 // leaving if all members are, and of unknown state if one member is.
-func (s *State) setMood(a *tables.Attempt) {
-	mood := a.Mood()
+func (s *State) setIntent(a *tables.Attempt) {
+	mood := a.Intent()
 	if s.Shared(a) {
-		mood = s.Holder(a.Alloc).Mood()
+		mood = s.Holder(a.Alloc).Intent()
 		for _, m := range s.MembersOf(a.Alloc) {
-			if mood == cell.Unknown || m.Mood() == cell.Unknown {
+			if mood == cell.Unknown || m.Intent() == cell.Unknown {
 				mood = cell.Unknown
-			} else if m.Mood() != mood {
+			} else if m.Intent() != mood {
 				mood = cell.Staying
 			}
 		}
@@ -37,7 +37,7 @@ func (s *State) setMood(a *tables.Attempt) {
 // MembersOf returns the members of an allocation, in order of their ids.
 func (s *State) MembersOf(id cell.AllocID) []*tables.Attempt {
 	var out []*tables.Attempt
-	for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].Mate {
+	for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].NextMember {
 		out = append(out, &s.Attempts[at])
 	}
 	return out

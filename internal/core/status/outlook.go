@@ -15,10 +15,10 @@ import (
 // Span is when an attempt should end: between Early and Late; 0 is unknown, and Why says why. Soon
 // is what Early rests on, Basis what Late rests on.
 type Span struct {
-	Early, Late model.Time
-	Soon, Basis model.HabitBasis
-	Open        bool // only its limit is known: it may end at any time before
-	Why         string
+	Early, Late           model.Time
+	EarlyBasis, LateBasis model.HabitBasis
+	Open                  bool // only its limit is known: it may end at any time before
+	Why                   string
 }
 
 // SpanOf judges when an attempt ends. A time limit ends it at the latest. When it likely ends
@@ -28,28 +28,28 @@ func (s *Status) SpanOf(a *tables.Attempt, m model.MeasuredRuns, reported model.
 	spec := s.Jobs[a.Job].Spec
 	seen, measured := m.Of(spec.User, spec.Name)
 	limit, likely, overdue := spec.TimeLimit, spec.Hints.Duration, "runs longer than expected"
-	out := Span{Basis: model.ByDeclared}
+	out := Span{LateBasis: model.ByDeclared}
 	if reported > 0 {
-		likely, out.Basis, overdue = reported, model.ByReported, "runs longer than its reported steps need"
+		likely, out.LateBasis, overdue = reported, model.ByReported, "runs longer than its reported steps need"
 	} else if likely == 0 && measured {
-		likely, out.Basis = seen.Mean(), model.ByMeasured
+		likely, out.LateBasis = seen.Mean(), model.ByMeasured
 	}
 	if spec.Hints.Checkpoint && reported == 0 && likely > 0 { // earlier attempts saved their work
 		likely = max(likely-s.Jobs[a.Job].Gangs[a.ID.Gang].Ran, 1)
 	}
-	out.Soon = out.Basis
+	out.EarlyBasis = out.LateBasis
 	switch {
 	case a.State == model.AttemptUnknown:
 		return Span{Why: "has lost contact with its tasks"}
 	case limit > 0:
-		out.Late, out.Basis = s.Reaches(a, limit), model.ByLimit
+		out.Late, out.LateBasis = s.Reaches(a, limit), model.ByLimit
 		if out.Open = likely == 0; out.Open || likely >= limit {
-			likely, out.Soon = limit, model.ByLimit
+			likely, out.EarlyBasis = limit, model.ByLimit
 		}
 		out.Early = s.Reaches(a, likely)
 	case likely > 0:
 		out.Early, out.Late = s.Reaches(a, likely), s.Reaches(a, likely)
-		if out.Basis == model.ByMeasured {
+		if out.LateBasis == model.ByMeasured {
 			out.Late = s.Reaches(a, max(likely, seen.Max))
 		}
 		if out.Late < s.Now {
@@ -125,23 +125,23 @@ func (s *Status) jobOutlook(j *tables.Job) *model.JobOutlook {
 // AttemptEnd is when an attempt ends: by its stop if it is being stopped, else by its span.
 func AttemptEnd(s *Status, a *tables.Attempt) model.JobOutlook {
 	if a.State == model.AttemptStopping {
-		return model.JobOutlook{Ends: a.Told.Add(s.Jobs[a.Job].Spec.Grace), Last: true, Basis: "the grace of its stop"}
+		return model.JobOutlook{Ends: a.StopSentAt.Add(s.Jobs[a.Job].Spec.Grace), Last: true, Basis: "the grace of its stop"}
 	}
 	b := s.SpanOf(a, nil, ByReports(&s.Index, a))
 	if b.Late == 0 {
 		return model.JobOutlook{Basis: "it " + b.Why}
 	}
 	if b.Early <= s.Now { // it runs longer than expected: only the limit is known
-		b.Early, b.Soon = b.Late, b.Basis
+		b.Early, b.EarlyBasis = b.Late, b.LateBasis
 	}
-	return model.JobOutlook{Ends: b.Early, Last: b.Soon == model.ByLimit, Basis: b.Soon.Text()}
+	return model.JobOutlook{Ends: b.Early, Last: b.EarlyBasis == model.ByLimit, Basis: b.EarlyBasis.Text()}
 }
 
 // AllocEnd is when an allocation is freed at the latest, by what the jobs of its members declare;
 // 0 if that is not known of each.
 func (s *Status) AllocEnd(id cell.AllocID) model.Time {
 	var last model.Time
-	for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].Mate {
+	for at := s.ByAlloc[id]; at != tables.None; at = s.Attempts[at].NextMember {
 		a := &s.Attempts[at]
 		end, _ := goneBy(&s.Tables, a, s.SpanOf(a, nil, 0))
 		if end == 0 {
@@ -188,7 +188,7 @@ func (s Foresight) coming(j *tables.Job) []model.Coming {
 func (s Foresight) ofAttempt(a *tables.Attempt) (out []model.Coming) {
 	j := &s.Jobs[a.Job]
 	if a.Cause != 0 {
-		out = append(out, model.Coming{Kind: model.ComesStop, At: a.Told.Add(j.Spec.Grace), Message: s.stops(a)})
+		out = append(out, model.Coming{Kind: model.ComesStop, At: a.StopSentAt.Add(j.Spec.Grace), Message: s.stops(a)})
 	} else {
 		out = s.forced(a)
 	}
@@ -197,7 +197,7 @@ func (s Foresight) ofAttempt(a *tables.Attempt) (out []model.Coming) {
 		out = append(out, model.Coming{Kind: model.ComesFile, Message: says})
 	}
 	if len(s.Leaves) > 0 || s.Cluster.AnyBadOrUnknown() {
-		out = append(out, s.ills(a)...)
+		out = append(out, s.badHardware(a)...)
 	}
 	return out
 }
@@ -206,9 +206,9 @@ func (s Foresight) ofAttempt(a *tables.Attempt) (out []model.Coming) {
 // lease.
 func (s Foresight) forced(a *tables.Attempt) (out []model.Coming) {
 	j := &s.Jobs[a.Job]
-	if s.Dirty.Drains > 0 {
+	if s.Dirty.DrainingNodes > 0 {
 		if n, ok := s.drainOf(a, ""); ok {
-			out = append(out, s.drained(j, a.ID.Gang, &n))
+			out = append(out, s.drainComing(j, a.ID.Gang, &n))
 		}
 	}
 	if j.Spec.TimeLimit > 0 && a.Started > 0 {
@@ -251,7 +251,7 @@ func WhyZeroEnds(j *tables.Job, g int32) string {
 	if j.Spec.Hints.ExitZeroMeansDone {
 		return "as its job file says"
 	}
-	reports := func(o int32) bool { return j.Tasks[o].Counts() } // its reports say whether it is done
+	reports := func(o int32) bool { return j.Tasks[o].AnnouncesSteps() } // its reports say whether it is done
 	if j.Spec.Hints.Checkpoint || slices.ContainsFunc(j.Spec.Gangs[g].Tasks, reports) {
 		return ""
 	}
@@ -264,7 +264,7 @@ func (s Foresight) drainOf(a *tables.Attempt, but cell.NodeName) (first tables.N
 	j := &s.Jobs[a.Job]
 	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		if t := &j.Tasks[o]; t.Place != nil && !t.Dead && t.Place.Node != but {
-			if n := s.Noted(t.Place.Node); n.Cordon && n.Drain > 0 && (!ok || n.Drain < first.Drain) {
+			if n := s.NodeNote(t.Place.Node); n.Cordon && n.Drain > 0 && (!ok || n.Drain < first.Drain) {
 				first, ok = n, true
 			}
 		}
@@ -272,14 +272,14 @@ func (s Foresight) drainOf(a *tables.Attempt, but cell.NodeName) (first tables.N
 	return first, ok
 }
 
-func (s Foresight) drained(j *tables.Job, g int32, n *tables.NodeNote) model.Coming {
+func (s Foresight) drainComing(j *tables.Job, g int32, n *tables.NodeNote) model.Coming {
 	const says = "node %s is drained%s: the job is told to stop, has a grace period of %s, and is queued again%s"
 	text := fmt.Sprintf(says, n.Name, state.InBrackets(n.Cordoned), model.SpanText(int64(j.Spec.Grace)), zeroEnds(j, g))
 	return model.Coming{Kind: model.ComesDrain, At: n.Drain, Message: text}
 }
 
-// ills are the bad nodes and devices that an attempt runs on.
-func (s Foresight) ills(a *tables.Attempt) (out []model.Coming) {
+// badHardware are the bad nodes and devices that an attempt runs on.
+func (s Foresight) badHardware(a *tables.Attempt) (out []model.Coming) {
 	j := &s.Jobs[a.Job]
 	for _, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		t := &j.Tasks[o]
@@ -289,7 +289,7 @@ func (s Foresight) ills(a *tables.Attempt) (out []model.Coming) {
 		if len(out) >= mostComing {
 			break
 		}
-		if n := s.Noted(t.Place.Node); n.Down {
+		if n := s.NodeNote(t.Place.Node); n.Down {
 			const says = "node %s does not answer%s: the job may still run there, and keeps its devices"
 			out = append(out, model.Coming{Kind: model.ComesBad,
 				Message: fmt.Sprintf(says, n.Name, state.InBrackets(n.Reason))})
@@ -321,7 +321,7 @@ func (s Foresight) uses(on *cell.Task, l *tables.LeafNote) bool {
 // Warn returns the events that tell the owners of jobs on a node what a cordon, drain or its end
 // means for them.
 func (s Foresight) Warn(e *model.NodeCordoned) (out []model.Event) {
-	before := s.Noted(e.Node)
+	before := s.NodeNote(e.Node)
 	note := tables.NodeNote{Name: e.Node, Cordoned: e.Reason, Drain: e.Drain}
 	told := map[model.JobID]bool{}
 	for _, on := range s.On(e.Node) {
@@ -332,10 +332,10 @@ func (s Foresight) Warn(e *model.NodeCordoned) (out []model.Event) {
 		told[on.Job] = true
 		switch {
 		case e.On && e.Drain > s.Now:
-			out = append(out, model.Foretold{Job: on.Job, Coming: s.drained(j, on.Attempt.Gang, &note)})
+			out = append(out, model.Foretold{Job: on.Job, Coming: s.drainComing(j, on.Attempt.Gang, &note)})
 		case before.Cordon && before.Drain > 0 && e.Drain == 0:
 			if other, ok := s.drainOf(s.Live(on.Attempt), e.Node); ok {
-				out = append(out, model.Foretold{Job: on.Job, Coming: s.drained(j, on.Attempt.Gang, &other)})
+				out = append(out, model.Foretold{Job: on.Job, Coming: s.drainComing(j, on.Attempt.Gang, &other)})
 				continue
 			}
 			says := fmt.Sprintf("the drain of node %s is cancelled: the job goes on there", e.Node)

@@ -5,9 +5,9 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Mood is what the cells know of an attempt's intent: it stays, it is leaving, or its state is
+// Intent is what the cells know of an attempt's intent: it stays, it is leaving, or its state is
 // unknown.
-func (a *Attempt) Mood() cell.Intent {
+func (a *Attempt) Intent() cell.Intent {
 	switch a.State {
 	case model.AttemptUnknown:
 		return cell.Unknown

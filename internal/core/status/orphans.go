@@ -66,10 +66,10 @@ func (s *Status) Orphans() []Orphan {
 // doneBefore reports whether a task of an earlier member of the same allocation lives on the
 // devices of this one: they are listed once.
 func (s *Status) doneBefore(a *tables.Attempt, k int) bool {
-	if !a.Joined {
+	if !a.NotFirst {
 		return false
 	}
-	for at := s.First(a); s.Attempts[at].ID != a.ID; at = s.Attempts[at].Mate {
+	for at := s.First(a); s.Attempts[at].ID != a.ID; at = s.Attempts[at].NextMember {
 		m := &s.Attempts[at]
 		if o := s.Jobs[m.Job].Spec.Gangs[m.ID.Gang].Tasks[k]; !s.Jobs[m.Job].Tasks[o].Dead {
 			return true
@@ -102,7 +102,7 @@ func (s *Status) withOrphanNodes(nodes []model.NodeStatus) []model.NodeStatus {
 		i := slices.IndexFunc(nodes, func(n model.NodeStatus) bool { return n.Name == o.Node })
 		if i < 0 {
 			i = len(nodes)
-			note := s.Noted(o.Node)
+			note := s.NodeNote(o.Node)
 			nodes = append(nodes, model.NodeStatus{Name: o.Node, Up: !note.Down, Gone: true, Reason: note.Reason,
 				SKUs: []model.NodeSKU{}})
 		}
@@ -135,7 +135,7 @@ func (s *Status) withOrphanVCs(vcs []model.VCStatus) []model.VCStatus {
 		v.Active++
 		for g := range j.Gangs {
 			if slot := j.Gangs[g].Attempt; slot != tables.None && s.Attempts[slot].State != model.AttemptReserving &&
-				!s.Attempts[slot].Joined {
+				!s.Attempts[slot].NotFirst {
 				for _, t := range s.Cluster.Alloc(s.Attempts[slot].Alloc).Placement.Tasks {
 					n := int32(len(t.Leaves))
 					v.Use(s.Carry(t.SKU)).Opportunistic += n

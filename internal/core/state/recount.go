@@ -31,6 +31,6 @@ func (s *State) recounting(slot int32, change func()) {
 	for _, a := range leaving {
 		s.count(a, 1)
 	}
-	s.Dirty.Freed++
+	s.Dirty.CellChanges++
 	s.DirtyVC(j.Space, cell.MinGuaranteed)
 }
