@@ -13,7 +13,7 @@ import (
 	"github.com/combsched/comb/internal/test/seeds"
 )
 
-// ranked is a gang's place in the list that the measure compares (decide/measure.go).
+// ranked is a gang's place in the list that the measure compares (decide/termination.go).
 type ranked struct {
 	oppo  bool
 	vc    cell.VCName

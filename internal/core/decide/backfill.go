@@ -12,7 +12,7 @@ import (
 // Backfill, see docs/backfill.md. Bookings stand in the order in which they were made
 // (Booked.Turn); later ones give way. Time limits count from the start of the tasks, which
 // takes a while, so the times of bookings slip. A gang that passes a booking must be gone when
-// the booked cells would be free if no gang had passed (book.clear), however late earlier ones
+// the booked cells would be free if no gang had passed (book.freeUnpassed), however late earlier ones
 // made it. So all of them together delay it by at most one slow start. The leaves of a booking
 // are excluded from the searches of other gangs (Request.Excluded), and its preassigned cells are
 // held bound meanwhile (Cluster.Hold).
@@ -37,7 +37,7 @@ const (
 )
 
 // late is how much later than told the cells are free.
-func (b *book) late() model.Duration {
+func (b *booking) late() model.Duration {
 	if b.start == 0 {
 		return 0
 	}
@@ -45,22 +45,22 @@ func (b *book) late() model.Duration {
 }
 
 // timed reports whether the booking has a start time.
-func (b *book) timed() bool { return len(b.after) == 0 }
+func (b *booking) timed() bool { return len(b.after) == 0 }
 
 // Books reports whether a VC books cells for waiting gangs.
 func Books(c *model.VCConfig) bool {
 	return c.Backfill == model.ModeEasy || c.Backfill == model.ModeConserve
 }
 
-// newOutlook returns nil for a VC without backfill.
-func (s *Pass) newOutlook(space int32, w *walker) *bookings {
+// newBookings returns nil for a VC without backfill.
+func (s *Pass) newBookings(space int32, w *walker) *bookings {
 	c := model.OfVC(s.Config, s.Cluster.Space(space).Name)
 	if !Books(c) || len(s.Queues[space]) == 0 {
 		return nil
 	}
 	o := &bookings{s: s, w: w, space: space, easy: c.Backfill == model.ModeEasy, prio: cell.MaxGuaranteed + 1,
-		failed: map[passKey]bool{}, crowded: map[string]model.Duration{}, moved: true,
-		endless: make([]model.JobID, len(s.Cluster.Forest().Chains)), turns: s.Bookings, heldUp: tables.None}
+		failed: map[passKey]bool{}, unbookable: map[string]model.Duration{}, moved: true,
+		endless: make([]model.JobID, len(s.Cluster.Forest().Chains)), lastTurn: s.Bookings, heldUp: tables.None}
 	sp := s.Cluster.Space(space)
 	for i := range sp.Roots {
 		o.size += s.Cluster.Forest().Chains[sp.Roots[i].Chain].LeavesAt(sp.Roots[i].Level)
@@ -74,40 +74,40 @@ func (o *bookings) deepEnough() bool { return o != nil && o.waiting >= maxPassin
 // backfill tries to start a gang beside the bookings of others, and else books it if it may be
 // booked.
 func (w *walker) backfill(j *tables.Job, g int32, wish model.Wish) {
-	o := w.outlook
+	o := w.bookings
 	o.heard = heard{}
-	o.enter(j.Spec.Priority)
-	a := o.asking(j, g)
-	a.over, a.behind, a.size = wish.Over != nil, wish.Passes, wish.Size
+	o.enterPriority(j.Spec.Priority)
+	a := o.candidateOf(j, g)
+	a.overPeers, a.behind, a.size = wish.Over != nil, wish.Passes, wish.Size
 	o.keepToType(&a, wish.SKU)
 	if j.Gangs[g].Attempt != tables.None {
-		o.improve(a)
+		o.startSooner(a)
 		return
 	}
 	if o.s.HasTurn(a.ref) && o.tries(a, wish) || o.s.IsPostponed() {
 		return
 	}
-	w.passes(j)
-	if wish.Takes() && w.passed == 0 {
-		w.passed = w.s.Seq
+	w.notePartlyPlaced(j)
+	if wish.Takes() && w.missedAt == 0 {
+		w.missedAt = w.s.Seq
 	}
 	o.waiting++
-	o.passed = append(o.passed, passed{a, o.changes})
-	o.turn(a)
+	o.waiters = append(o.waiters, waiter{a, o.changes})
+	o.bookMissed(a)
 }
 
 // tries tries to start a gang, in the end by preempting its own priority.
-func (o *bookings) tries(a asking, wish model.Wish) bool {
+func (o *bookings) tries(a candidate, wish model.Wish) bool {
 	if o.startWhole(a) || o.start(a) {
 		return true
 	}
-	over := func(a asking) (place.Plan, bool) { return o.planOver(a, wish) }
+	over := func(a candidate) (place.Plan, bool) { return o.planOverPeers(a, wish) }
 	if o.s.IsPostponed() {
 		return false
 	}
 	p, ok := over(a)
 	if !ok && wish.Takes() && !o.s.IsPostponed() {
-		p, ok = o.elsewhere(a, over)
+		p, ok = o.withoutHeldCells(a, over)
 	}
 	if ok {
 		o.carryOut(a, p)
@@ -116,11 +116,11 @@ func (o *bookings) tries(a asking, wish model.Wish) bool {
 }
 
 // start starts a gang, or reserves cells for it, if it delays no booking that it must not pass.
-func (o *bookings) start(a asking) bool {
+func (o *bookings) start(a candidate) bool {
 	defer o.s.BlameJob(a.ref.Job)
 	p, ok := o.passing(a)
 	if !ok && !o.s.IsPostponed() && int64(a.j.Gangs[a.g].Leaves) <= o.s.AvailableTo(a.j.Space, a.prio) {
-		p, ok = o.elsewhere(a, o.passing)
+		p, ok = o.withoutHeldCells(a, o.passing)
 	}
 	if ok {
 		o.carryOut(a, p)
@@ -128,31 +128,31 @@ func (o *bookings) start(a asking) bool {
 	return ok
 }
 
-func (o *bookings) carryOut(a asking, p place.Plan) {
+func (o *bookings) carryOut(a candidate, p place.Plan) {
 	o.release()
 	o.s.carryOut(place.Want{J: a.j, G: a.g, Size: a.size}, p)
-	if len(p.Revoked)+len(p.Lazies)+len(p.Cleared) > 0 {
+	if len(p.Revoked)+len(p.Demoted)+len(p.Unbound) > 0 {
 		clear(o.failed) // perhaps more came free than it takes
 	}
 	if p.Disturbs() {
-		clear(o.crowded) // or more will come free
+		clear(o.unbookable) // or more will come free
 	}
 	o.started(a)
 }
 
 // started ends the booking of a gang that got cells, and the bookings whose cells it took.
-func (o *bookings) started(a asking) {
+func (o *bookings) started(a candidate) {
 	left := o.find(a.ref)
 	o.forget(a.ref)
 	var passed []int
 	for i := range o.books {
-		if o.passes(a, i) {
+		if o.mayPass(a, i) {
 			passed = append(passed, i)
 		}
 	}
-	o.again()
+	o.holdAll()
 	for _, i := range passed {
-		if o.books[i].over { // its cells can no longer be held
+		if o.books[i].ended { // its cells can no longer be held
 			o.displaced = append(o.displaced, o.books[i].ref)
 		}
 	}
@@ -164,9 +164,9 @@ func (o *bookings) started(a asking) {
 
 // displace ends the bookings that a gang passed and whose cells it took. They are booked anew
 // at their turn, as if they came then.
-func (o *bookings) displace(a asking) {
+func (o *bookings) displace(a candidate) {
 	for i := range o.books {
-		if b := &o.books[i]; o.passes(a, i) && !o.obtainable(o.asking(o.s.Find(b.ref.Job), b.ref.Gang), b) {
+		if b := &o.books[i]; o.mayPass(a, i) && !o.obtainable(o.candidateOf(o.s.Find(b.ref.Job), b.ref.Gang), b) {
 			o.end(b)
 			o.displaced = append(o.displaced, b.ref)
 		}
@@ -174,12 +174,12 @@ func (o *bookings) displace(a asking) {
 	o.rehold()
 }
 
-// passes reports whether a booking is no obstacle to a gang that may preempt its own priority:
+// mayPass reports whether a booking is no obstacle to a gang that may preempt its own priority:
 // the booked gang is behind it. Booked and running gangs share one order: otherwise a gang
 // started now could be preempted at the next look.
-func (o *bookings) passes(a asking, i int) bool {
+func (o *bookings) mayPass(a candidate, i int) bool {
 	b := &o.books[i]
-	if !a.over || b.over || b.ranked || b.prio != a.prio || b.ref == a.ref {
+	if !a.overPeers || b.ended || b.ranked || b.prio != a.prio || b.ref == a.ref {
 		return false
 	}
 	if a.behind == nil {
@@ -202,12 +202,12 @@ func (o *bookings) passes(a asking, i int) bool {
 func (o *bookings) revisit() {
 	for again := o != nil; again; {
 		again = false
-		for i := range o.passed {
-			p := &o.passed[i]
+		for i := range o.waiters {
+			p := &o.waiters[i]
 			if g := &p.j.Gangs[p.g]; !o.s.IsPostponed() && p.changes != o.changes && g.Waiting &&
 				g.Attempt == tables.None {
 				p.changes, o.heard = o.changes, heard{}
-				again = o.start(p.asking) || again
+				again = o.start(p.candidate) || again
 			}
 		}
 	}
@@ -219,7 +219,7 @@ func (o *bookings) any() bool { return o != nil && o.live() > 0 }
 // blockedFor returns the chains that a gang must leave to gangs before it. A booked gang keeps
 // the chains of its booked cells, and leaves others only to jobs submitted before its booking
 // was made.
-func (o *bookings) blockedFor(a asking) []bool {
+func (o *bookings) blockedFor(a candidate) []bool {
 	blocked := o.w.blockedFor(a.j.ID)
 	if i := o.find(a.ref); i >= 0 {
 		for ci := range blocked {
@@ -238,13 +238,13 @@ func (o *bookings) blockedFor(a asking) []bool {
 }
 
 // lies reports whether a booking has leaves of a chain.
-func (o *bookings) lies(b *book, chain int16) bool {
+func (o *bookings) lies(b *booking, chain int16) bool {
 	f := o.s.Cluster.Forest()
 	return slices.ContainsFunc(b.leaves, func(l cell.LeafID) bool { return f.Cells[f.Leaves[l]].Chain == chain })
 }
 
 // precededBy reports whether a job was submitted before a booking was made.
-func (o *bookings) precededBy(b *book, id model.JobID) bool {
+func (o *bookings) precededBy(b *booking, id model.JobID) bool {
 	j := o.s.Find(id)
 	return j != nil && j.Submitted <= b.since
 }
@@ -252,7 +252,7 @@ func (o *bookings) precededBy(b *book, id model.JobID) bool {
 // keepToType sets the chains that a gang must leave alone: those of gangs before it and, if it
 // is to have one type, those of all others. Then its booking, if any, ends: it may be of
 // another type.
-func (o *bookings) keepToType(a *asking, sku cell.TypeName) {
+func (o *bookings) keepToType(a *candidate, sku cell.TypeName) {
 	a.others = o.s.typesBut(sku)
 	if a.j.Spec.Gangs[a.g].Extra {
 		a.others = o.s.OtherTypes(a.j, a.g)
@@ -264,10 +264,10 @@ func (o *bookings) keepToType(a *asking, sku cell.TypeName) {
 	a.blocked = eitherOf(o.blockedFor(*a), a.others)
 }
 
-// turn handles a gang that found nothing: it keeps its booking, gets one, or waits without. A
+// bookMissed handles a gang that found nothing: it keeps its booking, gets one, or waits without. A
 // gang that must have one type is not booked, since its policy names the type only at its turn.
 // If nothing can be booked for the first gang, it blocks those behind it as without backfill.
-func (o *bookings) turn(a asking) {
+func (o *bookings) bookMissed(a candidate) {
 	if a.j.Spec.Gangs[a.g].Extra || a.others != nil {
 		return
 	}
@@ -275,11 +275,11 @@ func (o *bookings) turn(a asking) {
 	if i >= 0 && (o.books[i].free != o.s.Now || o.books[i].due) {
 		return
 	}
-	entitled := o.entitled(a)
-	if i < 0 && (o.isCrowded(a) || !entitled && !o.leads(a)) {
+	entitled := o.mayBook(a)
+	if i < 0 && (o.isUnbookable(a) || !entitled && !o.leads(a)) {
 		return
 	}
-	if o.s.Outside(place.Want{J: a.j, G: a.g, Prefer: o.prefer}) {
+	if o.s.BlockedOutside(place.Want{J: a.j, G: a.g, Prefer: o.prefer}) {
 		o.forget(a.ref)
 		return
 	}
@@ -295,7 +295,7 @@ func (o *bookings) turn(a asking) {
 	case ok, !behind: // or its cells cannot be held beside the bookings
 		o.w.block(place.Want{J: a.j, G: a.g, Prefer: o.prefer})
 	default:
-		o.crowd(a)
+		o.noteUnbookable(a)
 	}
 	if o.heldUp < 0 { // another gang may be first once others were placed
 		o.heldUp = len(o.s.Out)
@@ -304,28 +304,28 @@ func (o *bookings) turn(a asking) {
 
 // ranked marks a booking made at its gang's turn. If chains were blocked then, it keeps its
 // cells even under easy.
-func (o *bookings) ranked(b book, a asking) book {
-	b.ranked, b.kept = true, slices.Contains(a.blocked, true)
+func (o *bookings) ranked(b booking, a candidate) booking {
+	b.ranked, b.keepsCells = true, slices.Contains(a.blocked, true)
 	return b
 }
 
 // leads reports whether a gang is the first of its priority to find nothing, but under easy a
 // later gang is booked, since nothing could be booked for this one before.
-func (o *bookings) leads(a asking) bool {
-	return o.easy && len(o.passed) == 1 && slices.ContainsFunc(o.books, func(b book) bool {
-		return !b.over && !b.ranked && b.prio == a.prio && o.precededBy(&b, a.j.ID)
+func (o *bookings) leads(a candidate) bool {
+	return o.easy && len(o.waiters) == 1 && slices.ContainsFunc(o.books, func(b booking) bool {
+		return !b.ended && !b.ranked && b.prio == a.prio && o.precededBy(&b, a.j.ID)
 	})
 }
 
-// crowd notes that nothing can be booked for a gang beside the bookings of others, which have
+// noteUnbookable notes that nothing can be booked for a gang beside the bookings of others, which have
 // no end. Gangs without a limit must then not pass it: each would be one more such booking. A
 // gang with a limit may, since it is gone before those bookings begin or uses none of their
 // cells.
-func (o *bookings) crowd(a asking) {
+func (o *bookings) noteUnbookable(a candidate) {
 	if !a.alone() {
-		o.crowded[a.j.Gangs[a.g].Shape.Text] = a.length // later bookings only make it harder
+		o.unbookable[a.j.Gangs[a.g].Shape.Text] = a.length // later bookings only make it harder
 	}
-	chains, _ := o.s.Wants(a.j, a.g)
+	chains, _ := o.s.ChainsAndPins(a.j, a.g)
 	for ci, could := range chains {
 		if could && o.endless[ci] == 0 {
 			o.endless[ci] = a.j.ID
@@ -333,30 +333,30 @@ func (o *bookings) crowd(a asking) {
 	}
 }
 
-// isCrowded reports whether nothing can be booked for a gang since that was so for one of its
+// isUnbookable reports whether nothing can be booked for a gang since that was so for one of its
 // shape that is gone as soon, or sooner.
-func (o *bookings) isCrowded(a asking) bool {
-	least, found := o.crowded[a.j.Gangs[a.g].Shape.Text]
+func (o *bookings) isUnbookable(a candidate) bool {
+	least, found := o.unbookable[a.j.Gangs[a.g].Shape.Text]
 	return found && !a.alone() && (a.length == 0 || least != 0 && least <= a.length)
 }
 
 // alone reports whether its failure says nothing of other gangs of its shape.
-func (a asking) alone() bool { return a.over || a.j.Gangs[a.g].Avoids() }
+func (a candidate) alone() bool { return a.overPeers || a.j.Gangs[a.g].Avoids() }
 
-// entitled reports whether a gang may have a booking. Under conservative every gang may; under
+// mayBook reports whether a gang may have a booking. Under conservative every gang may; under
 // easy only the first for some chain or pinned cell that it could use.
-func (o *bookings) entitled(a asking) bool {
+func (o *bookings) mayBook(a candidate) bool {
 	if o.live() >= maxBookings || len(o.books) >= maxNoted {
 		return false
 	}
-	chains, pins := o.s.Wants(a.j, a.g)
+	chains, pins := o.s.ChainsAndPins(a.j, a.g)
 	for ci, by := range o.w.blocked {
 		chains[ci] = chains[ci] && (by == 0 || by == a.j.ID) &&
 			(a.length > 0 || o.endless[ci] == 0 || o.endless[ci] == a.j.ID)
 	}
 	for i := range o.books {
 		b := &o.books[i]
-		if !o.easy || b.over || b.prio < a.prio {
+		if !o.easy || b.ended || b.prio < a.prio {
 			continue
 		}
 		for ci := range chains {
@@ -368,13 +368,13 @@ func (o *bookings) entitled(a asking) bool {
 }
 
 func (o *bookings) find(ref model.GangRef) int {
-	return slices.IndexFunc(o.books, func(b book) bool { return b.ref == ref && !b.over })
+	return slices.IndexFunc(o.books, func(b booking) bool { return b.ref == ref && !b.ended })
 }
 
 func (o *bookings) live() int {
 	n := 0
 	for i := range o.books {
-		if !o.books[i].over {
+		if !o.books[i].ended {
 			n++
 		}
 	}
@@ -382,7 +382,7 @@ func (o *bookings) live() int {
 }
 
 // add puts a booking in force. It reports false if its cells cannot be held.
-func (o *bookings) add(b book) bool {
+func (o *bookings) add(b booking) bool {
 	if len(o.books) == maxNoted {
 		return false // a mask has no bit for more
 	}
@@ -401,11 +401,11 @@ func (o *bookings) forget(ref model.GangRef) {
 	}
 }
 
-func (o *bookings) end(b *book) {
-	b.over = true
+func (o *bookings) end(b *booking) {
+	b.ended = true
 	o.changes++
 	clear(o.failed)
-	clear(o.crowded)
+	clear(o.unbookable)
 }
 
 // reach notes that the walk came to a gang.
@@ -413,24 +413,24 @@ func (o *bookings) reach(ref model.GangRef, p cell.Priority) {
 	if o == nil {
 		return
 	}
-	o.enter(p)
+	o.enterPriority(p)
 	if i := o.find(ref); i >= 0 {
 		o.books[i].ranked = true
 	}
 }
 
-// improve is Pass.improve beside the bookings of others.
-func (o *bookings) improve(a asking) {
+// startSooner is Pass.startSooner beside the bookings of others.
+func (o *bookings) startSooner(a candidate) {
 	s := o.s
 	at := &s.Attempts[a.j.Gangs[a.g].Attempt]
 	r := s.Request(o.want(a, nil))
 	r.Excluded = o.kept(a, s.Now, a.until(s.Now))
 	o.release()
-	defer o.again()
-	if s.fulfil(at) || s.Cluster.IdleCount() == 0 || s.Missing(at) > s.Cluster.IdleCount() {
+	defer o.holdAll()
+	if s.startReserved(at) || s.Cluster.IdleCount() == 0 || s.Missing(at) > s.Cluster.IdleCount() {
 		return
 	}
-	o.again()
+	o.holdAll()
 	res, ok := s.Cluster.PlaceInstead(at.Alloc, &r)
 	o.release()
 	if ok {
@@ -447,12 +447,12 @@ func (o *bookings) release() {
 	o.held = nil
 }
 
-// again holds the cells of all bookings, and ends those whose cells cannot be held any more.
-func (o *bookings) again() {
+// holdAll holds the cells of all bookings, and ends those whose cells cannot be held any more.
+func (o *bookings) holdAll() {
 	o.moved = true
 	for i := range o.books {
 		b := &o.books[i]
-		if b.over || o.aside>>i&1 != 0 {
+		if b.ended || o.aside>>i&1 != 0 {
 			continue
 		}
 		held, ok := o.s.Cluster.Hold(o.space, b.binds)
@@ -468,7 +468,7 @@ func (o *bookings) again() {
 func (o *bookings) rehold() {
 	moved := o.moved
 	o.release()
-	o.again()
+	o.holdAll()
 	o.moved = moved
 }
 
@@ -492,7 +492,7 @@ func (o *bookings) close() {
 		}
 	}
 	for i := range o.books {
-		if b := &o.books[i]; !b.over {
+		if b := &o.books[i]; !b.ended {
 			o.journal(b)
 		}
 	}
@@ -500,7 +500,7 @@ func (o *bookings) close() {
 }
 
 // journal emits a booking that differs from what was journaled before.
-func (o *bookings) journal(b *book) {
+func (o *bookings) journal(b *booking) {
 	defer o.s.BlameJob(b.ref.Job)
 	j := o.s.Find(b.ref.Job)
 	g := &j.Gangs[b.ref.Gang]
@@ -511,7 +511,7 @@ func (o *bookings) journal(b *book) {
 	if b.first != b.start {
 		e.First = b.first
 	}
-	if !o.easy || !b.timed() || b.kept {
+	if !o.easy || !b.timed() || b.keepsCells {
 		e.Leaves, e.Binds = b.leaves, b.binds
 	}
 	was := tables.RareOf(g.Rare).Booked
@@ -521,10 +521,10 @@ func (o *bookings) journal(b *book) {
 	o.s.emit(e)
 }
 
-// heldBack ends the bookings of gangs that their policy holds back without a known end.
+// endRestrained ends the bookings of gangs that their policy holds back without a known end.
 // Otherwise a gang that is to start first could wait for such a booking, and the booked gang
 // for that one.
-func (o *bookings) heldBack() {
+func (o *bookings) endRestrained() {
 	if o == nil {
 		return
 	}
@@ -534,7 +534,7 @@ func (o *bookings) heldBack() {
 	}
 	for i := range o.books {
 		b := &o.books[i]
-		if b.over || b.ranked || b.prio != o.prio || b.prio < cell.MinGuaranteed {
+		if b.ended || b.ranked || b.prio != o.prio || b.prio < cell.MinGuaranteed {
 			continue
 		}
 		was := o.s.EnterPolicy(o.space)
@@ -546,14 +546,14 @@ func (o *bookings) heldBack() {
 	}
 }
 
-// elsewhere searches for a gang without holding the cells of its own booking and of those that
+// withoutHeldCells searches for a gang without holding the cells of its own booking and of those that
 // it passes. Where the VC has parts of nodes, or is part of another, those held cells may be
 // what keeps free ones from it.
-func (o *bookings) elsewhere(a asking, find func(asking) (place.Plan, bool)) (p place.Plan, ok bool) {
+func (o *bookings) withoutHeldCells(a candidate, find func(candidate) (place.Plan, bool)) (p place.Plan, ok bool) {
 	for i := range o.books {
 		b := &o.books[i]
-		own := b.ref == a.ref && !b.over
-		if len(b.binds) == 0 || !own && !o.passes(a, i) {
+		own := b.ref == a.ref && !b.ended
+		if len(b.binds) == 0 || !own && !o.mayPass(a, i) {
 			continue
 		}
 		if own {

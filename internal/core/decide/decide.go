@@ -44,17 +44,17 @@ func (s *Pass) Decide(now model.Time) []model.Record {
 	}
 	s.settleDoomed()
 	first := len(s.Out)
-	s.Charges.InTheWay = 0
+	s.Charges.BlockedSince = 0
 	s.LookAgain.Reset(s.Cluster.NumSpaces(), s.Dirty.Flat)
-	if s.Charges.News = first > 0; s.IsDirty() || s.Charges.News && s.Cluster.NumCharges() > 0 {
+	if s.Charges.AnySettled = first > 0; s.IsDirty() || s.Charges.AnySettled && s.Cluster.NumCharges() > 0 {
 		s.walk()
 	}
 	if before := s.Seq; before > through {
 		s.settleDoomed() // work on bad cells was upgraded, or reservations were revoked
 		s.LookAgain.All = s.LookAgain.All || s.Seq > before
 	}
-	s.LookAgain.All = s.LookAgain.All || s.Charges.InTheWay > 0 &&
-		s.placedSince(int(s.Charges.InTheWay-s.InputsThrough))
+	s.LookAgain.All = s.LookAgain.All || s.Charges.BlockedSince > 0 &&
+		s.placedSince(int(s.Charges.BlockedSince-s.InputsThrough))
 	if s.Cluster.NumCharges() > 0 && saysSince[model.Reserved](s, first) {
 		s.LookAgain.All = true // a gang may wait for bad hardware alone now, and block no other
 	}
@@ -210,7 +210,7 @@ func (s *Pass) endAttempt(slot, g, at int32) {
 	}
 	cause := s.endCause(a)
 	if !cause.Resumes() && cause != model.EndPlatform || s.Jobs[slot].Held() {
-		s.stay(&s.Jobs[slot].Gangs[g], "it does not move any more")
+		s.cancelMove(&s.Jobs[slot].Gangs[g], "it does not move any more")
 	}
 	s.emit(model.AttemptEnded{Attempt: a.ID, Cause: cause, Message: cmp.Or(tables.RareOf(a.Rare).Message,
 		zeroMeans(&s.Tables, a, cause))})
@@ -269,9 +269,9 @@ func (s *Pass) settleReservation(a *tables.Attempt) {
 	}
 }
 
-// fulfil starts a gang if nothing holds its reserved cells any more, and reports whether it
+// startReserved starts a gang if nothing holds its reserved cells any more, and reports whether it
 // did.
-func (s *Pass) fulfil(a *tables.Attempt) bool {
+func (s *Pass) startReserved(a *tables.Attempt) bool {
 	if s.IsMoveTarget(a) || s.Jobs[a.Job].Gangs[a.ID.Gang].After > s.Now {
 		return false
 	}
@@ -326,7 +326,7 @@ func (s *Pass) windDown(slot int32) {
 	}
 	busy := false
 	for g := range j.Gangs {
-		s.stay(&j.Gangs[g], "its job ends")
+		s.cancelMove(&j.Gangs[g], "its job ends")
 		at := j.Gangs[g].Attempt
 		if at == tables.None {
 			continue
@@ -541,7 +541,7 @@ func (s *Pass) settleTurns(slot int32) {
 // giveBack revokes the reservations of a held job.
 func (s *Pass) giveBack(slot int32) {
 	for g := range s.Jobs[slot].Gangs {
-		s.stay(&s.Jobs[slot].Gangs[g], "its job is held")
+		s.cancelMove(&s.Jobs[slot].Gangs[g], "its job is held")
 		if at := s.Jobs[slot].Gangs[g].Attempt; at != tables.None && s.Attempts[at].State == model.AttemptReserving {
 			s.emit(model.Unreserved{Attempt: s.Attempts[at].ID, Reason: "its job is held"})
 		}

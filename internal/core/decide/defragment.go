@@ -31,7 +31,7 @@ func (v view) Moves() []model.Time { return v.s.MovesOf(v.VC(), v.now) }
 // miss remembers a gang that found no cells though enough leaves are free.
 func (w *walker) miss(j *tables.Job, wish model.Wish, blocked []bool) {
 	g := &j.Gangs[wish.Gang.Gang]
-	if len(w.missed) == maxMissed || w.outlook != nil || w.s.VC(w.space).Moves == 0 ||
+	if len(w.missed) == maxMissed || w.bookings != nil || w.s.VC(w.space).Moves == 0 ||
 		j.Spec.Priority < cell.MinGuaranteed || int64(g.Leaves) > w.s.AvailableTo(w.space, j.Spec.Priority) {
 		return
 	}
@@ -43,19 +43,19 @@ func (w *walker) defragment() {
 	for _, m := range w.missed {
 		vc := w.s.VC(w.space)
 		m.wish.Clear = &model.Clear{Settle: settleOf(vc), Most: int(vc.Moves) - len(w.s.MovesOf(vc.Name, w.s.Now))}
-		w.clear(&m.wish, m.blocked)
+		w.relocateFor(&m.wish, m.blocked)
 	}
 }
 
 // settleOf is how long a gang of a VC must have run before it moves for another.
 func settleOf(c *model.VCConfig) model.Duration { return cmp.Or(c.MinRun, settled) }
 
-// clear moves gangs so that the gang of a wish gets cells.
-func (w *walker) clear(wish *model.Wish, blocked []bool) {
+// relocateFor moves gangs so that the gang of a wish gets cells.
+func (w *walker) relocateFor(wish *model.Wish, blocked []bool) {
 	defer w.s.BlameJob(wish.Gang.Job)
 	s := w.s
 	j := s.Find(wish.Gang.Job)
-	if j == nil || wish.Gang.Gang < 0 || int(wish.Gang.Gang) >= len(j.Gangs) || w.outlook != nil {
+	if j == nil || wish.Gang.Gang < 0 || int(wish.Gang.Gang) >= len(j.Gangs) || w.bookings != nil {
 		return
 	}
 	g := &j.Gangs[wish.Gang.Gang]
@@ -64,15 +64,15 @@ func (w *walker) clear(wish *model.Wish, blocked []bool) {
 		int64(g.Leaves) > s.AvailableTo(w.space, j.Spec.Priority) || w.pinBlocked(j.ID, g) {
 		return
 	}
-	r := s.Request(place.Want{J: j, G: wish.Gang.Gang, Only: wish.Only, Near: wish.Within, Blocked: blocked})
+	r := s.Request(place.Want{J: j, G: wish.Gang.Gang, Only: wish.Only, Within: wish.Within, Blocked: blocked})
 	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := s.Holder(id)
-		return s.InOrder(a, int64(s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves))
+		return s.OrderCost(a, int64(s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves))
 	}
 	var stay []cell.AllocID
 	for range clearRounds {
 		r.Preempt = &cell.Preemptible{Also: func(id cell.AllocID) bool {
-			return !slices.Contains(stay, id) && s.clears(s.Holder(id), j.Spec, wish.Clear.Settle)
+			return !slices.Contains(stay, id) && s.mayMoveFor(s.Holder(id), j.Spec, wish.Clear.Settle)
 		}}
 		res, ok := s.Cluster.Place(&r)
 		movers := s.stayers(res.Victims)
@@ -94,9 +94,9 @@ func (w *walker) clear(wish *model.Wish, blocked []bool) {
 	}
 }
 
-// clears reports whether an attempt may move for a job. It must be of the same VC and of no
+// mayMoveFor reports whether an attempt may move for a job. It must be of the same VC and of no
 // higher priority, not share its leaves, and have run for settle.
-func (s *Pass) clears(a *tables.Attempt, by *model.Job, settle model.Duration) bool {
+func (s *Pass) mayMoveFor(a *tables.Attempt, by *model.Job, settle model.Duration) bool {
 	j := &s.Jobs[a.Job]
 	return j.Spec.VC == by.VC && j.Spec.Priority <= by.Priority && s.Movable(a) && !s.Shared(a) && a.Started > 0 &&
 		a.Started.Add(settle) <= s.Now && !s.anchored(a)
@@ -205,24 +205,24 @@ func (s *Pass) settleMove(g *tables.Gang) {
 		return
 	}
 	if g.Attempt != tables.None && s.Attempts[g.Attempt].State == model.AttemptUnknown {
-		s.stay(g, fmt.Sprintf("attempt %v may be alive on a lost node", s.Attempts[g.Attempt].ID))
+		s.cancelMove(g, fmt.Sprintf("attempt %v may be alive on a lost node", s.Attempts[g.Attempt].ID))
 		return
 	}
 	s.settleReservation(&s.Attempts[g.Next])
 }
 
-// stay revokes the reservation to which a gang was to move, if there is one.
-func (s *Pass) stay(g *tables.Gang, why string) {
+// cancelMove revokes the reservation to which a gang was to move, if there is one.
+func (s *Pass) cancelMove(g *tables.Gang, why string) {
 	if g.Next != tables.None {
 		s.emit(model.Unreserved{Attempt: s.Attempts[g.Next].ID, Reason: why})
 	}
 }
 
-// improve starts a gang with a reservation once its victims have left, or earlier on other
+// startSooner starts a gang with a reservation once its victims have left, or earlier on other
 // cells that came free.
-func (s *Pass) improve(w place.Want) {
+func (s *Pass) startSooner(w place.Want) {
 	a := &s.Attempts[w.Gang().Attempt]
-	if s.fulfil(a) || s.Cluster.IdleCount() == 0 {
+	if s.startReserved(a) || s.Cluster.IdleCount() == 0 {
 		return // this is called whenever one of many victims has left
 	}
 	now := index.NoFreeCells{IdleChanges: s.Dirty.IdleChanges, Missing: s.Missing(a), Used: s.Used(a)}

@@ -71,7 +71,7 @@ func (w *walker) extras(prio cell.Priority) {
 	if s.PartialJobs == 0 {
 		return
 	}
-	for _, e := range s.LaziesAt(w.space, prio, true) {
+	for _, e := range s.LazyGangs(w.space, prio, true) {
 		if j := &s.Jobs[e.Slot]; s.ExtraEligible(j) {
 			w.upgrade(&s.Attempts[j.Gangs[e.Gang].Attempt])
 		}
@@ -82,7 +82,7 @@ func (w *walker) extras(prio cell.Priority) {
 		}
 		if s.Extra(e) {
 			w.holdPlaces()
-			if w.comeFirst(prio, nil, false); s.IsPostponed() {
+			if w.reserveReturning(prio, nil, false); s.IsPostponed() {
 				return
 			}
 			w.grantExtra(e)
@@ -99,12 +99,12 @@ func (w *walker) grantExtra(e index.Queued) {
 	if !s.ExtraEligible(j) || !s.Eligible(j, e.Gang) || w.pinBlocked(j.ID, g) {
 		return
 	}
-	if w.outlook != nil {
+	if w.bookings != nil {
 		w.backfill(j, e.Gang, model.Wish{})
 		return
 	}
 	if g.Attempt != tables.None {
-		s.improve(place.Want{J: j, G: e.Gang, Blocked: w.blockedExtra(j)})
+		s.startSooner(place.Want{J: j, G: e.Gang, Blocked: w.blockedExtra(j)})
 		return
 	}
 	picky := g.Avoids() || s.Dirty.Firm[w.space] && len(w.blocked) > 1 // tied to one type
@@ -201,7 +201,7 @@ func (s *Pass) startWhole(w place.Want, p whole) {
 }
 
 // startWhole is placeWhole beside the bookings of others.
-func (o *bookings) startWhole(a asking) bool {
+func (o *bookings) startWhole(a candidate) bool {
 	if a.g != 0 || !a.j.Spec.Partial() {
 		return false
 	}
@@ -277,7 +277,7 @@ func (v view) Beside(ref model.GangRef) int32 {
 	z := v.s.SizesOf(j)
 	more := min(int64(z.Most-z.Now), idle/int64(max(z.Each, 1)), v.Free()/int64(max(z.Each, 1)), maxGrowth)
 	for n := int32(more); n > 0; n-- {
-		if _, ok := v.s.planBeside(j, z.Now+n); ok {
+		if _, ok := v.s.planGrowth(j, z.Now+n); ok {
 			return n
 		}
 	}
@@ -316,9 +316,9 @@ func (s *Pass) nodesOf(j *tables.Job) cell.NodeSet {
 	return out
 }
 
-// planBeside finds free cells for the members that a job gets by growing to a size, on the
+// planGrowth finds free cells for the members that a job gets by growing to a size, on the
 // nodes on which it runs; false if not all fit there.
-func (s *Pass) planBeside(j *tables.Job, size int32) (whole, bool) {
+func (s *Pass) planGrowth(j *tables.Job, size int32) (whole, bool) {
 	w := place.Want{J: j, Only: s.nodesOf(j)}
 	var r cell.Request
 	var gangs []int32
@@ -350,10 +350,10 @@ func (s *Pass) planBeside(j *tables.Job, size int32) (whole, bool) {
 func (w *walker) grow(slot, size int32) {
 	s := w.s
 	j := &s.Jobs[slot]
-	if w.outlook != nil || s.wanted(w.space) > 0 {
+	if w.bookings != nil || s.wanted(w.space) > 0 {
 		return
 	}
-	if p, ok := s.planBeside(j, size); ok {
+	if p, ok := s.planGrowth(j, size); ok {
 		s.startWhole(place.Want{J: j, Size: size}, p)
 	}
 }

@@ -111,7 +111,7 @@ func (s *Pass) grantOpportunistic(e index.Queued, failed map[string]bool) bool {
 	defer s.BlameJob(e.Job)
 	j := &s.Jobs[e.Slot]
 	g := &j.Gangs[e.Gang]
-	if !s.Eligible(j, e.Gang) || failed[g.Shape.Text] || s.Alone(j) && failed[g.Shape.Text+index.DedicatedMark] {
+	if !s.Eligible(j, e.Gang) || failed[g.Shape.Text] || s.IsDedicated(j) && failed[g.Shape.Text+index.DedicatedMark] {
 		return false
 	}
 	if s.Extra(e) && !s.ExtraEligible(j) {
@@ -122,7 +122,7 @@ func (s *Pass) grantOpportunistic(e index.Queued, failed map[string]bool) bool {
 	}
 	p, ok := s.Plan(place.Want{J: j, G: e.Gang})
 	if !ok {
-		if key := g.Shape.Text; s.Alone(j) {
+		if key := g.Shape.Text; s.IsDedicated(j) {
 			failed[key+index.DedicatedMark] = !g.Avoids() // in other VCs the shape may share nodes
 		} else {
 			failed[key] = !g.Avoids()
@@ -153,7 +153,7 @@ func (s *Pass) recallLent() {
 	if s.AllLend() || s.Cluster.PreemptibleCount() == 0 {
 		return
 	}
-	for _, c := range s.Unlent() {
+	for _, c := range s.UnlentClaims() {
 		for l := range c.Leaves.All() {
 			id, _ := s.Cluster.Holder(l)
 			if id == cell.None || !s.Cluster.Alloc(id).Opportunistic() || s.Cluster.Alloc(id).Space == c.Space {
@@ -177,19 +177,19 @@ func (w *walker) upgrade(a *tables.Attempt) {
 	if !s.MayUpgrade(a) || w.leavesBlocked(a) || !s.HasTurn(model.GangRef{Job: a.ID.Job, Gang: a.ID.Gang}) {
 		return
 	}
-	if o := w.outlook; o != nil {
-		o.yieldTo(a)
-		defer o.yielded()
+	if o := w.bookings; o != nil {
+		o.holdBinding(a)
+		defer o.reholdAfterUpgrade()
 	}
 	binds, sh, ok := s.PlanUpgrade(a)
 	if !ok {
 		return
 	}
-	if o := w.outlook; o != nil {
+	if o := w.bookings; o != nil {
 		o.release()
 	}
 	s.shiftCharges(sh)
-	s.LookAgain.All = s.LookAgain.All || len(sh.Undoomed) > 0 || bindsIll(s.Cluster, s.Jobs[a.Job].Space, binds)
+	s.LookAgain.All = s.LookAgain.All || len(sh.Undoomed) > 0 || bindsBad(s.Cluster, s.Jobs[a.Job].Space, binds)
 	s.emit(model.Upgraded{Attempt: a.ID, With: s.OtherMembers(a), Binds: binds})
 }
 
@@ -198,9 +198,9 @@ func (w *walker) upgrade(a *tables.Attempt) {
 func (w *walker) leavesBlocked(a *tables.Attempt) bool {
 	s := w.s
 	var kept cell.LeafSet
-	if o := w.outlook; o != nil {
+	if o := w.bookings; o != nil {
 		j := &s.Jobs[a.Job]
-		o.enter(j.Spec.Priority)
+		o.enterPriority(j.Spec.Priority)
 		for i := range o.books {
 			if b := &o.books[i]; o.precedes(b, a) {
 				kept = kept.With(b.set)

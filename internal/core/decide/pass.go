@@ -30,9 +30,9 @@ type Memory struct {
 	counts   []int              // for Parties
 	failed   map[string]bool    // for lend: shapes that found nothing
 	scratch  any                // for policies (View.Scratch)
-	also     []bool             // by allocation: whether planOver may preempt it
-	tail     tailing            // for planOver
-	yielding yielding           // cached count of leaves
+	also     []bool             // by allocation: whether planOverPeers may preempt it
+	tail     tailing            // for planOverPeers
+	yielding peerLeaves         // cached count of leaves
 	fact     [1]model.Event     // for Accept
 }
 
@@ -63,8 +63,8 @@ type tailing struct {
 	each  func(model.GangRef) bool // listen, bound once
 }
 
-// comeback is a gang that is being stopped and will wait again.
-type comeback struct {
+// returning is a gang that is being stopped and will wait again.
+type returning struct {
 	job   model.JobID
 	gang  int32
 	key   model.Key
@@ -79,31 +79,31 @@ type missed struct {
 
 // bookings are the bookings of one VC during one walk.
 type bookings struct {
-	s         *Pass
-	w         *walker
-	space     int32
-	prefer    cell.NodeSet // nodes that the policy of the tried gang prefers
-	easy      bool
-	prio      cell.Priority // the lowest priority that the walk has reached
-	books     []book
-	held      []cell.RootID
-	failed    map[passKey]bool
-	crowded   map[string]model.Duration // by shape, the shortest gang that found nothing to book
-	endless   []model.JobID             // by chain, first unbookable job; none without limit passes it
-	waiting   int                       // how many gangs found nothing
-	turns     int64                     // turn of the latest booking
-	heldUp    int                       // len(Out) when a gang first blocked unbooked; else None
-	displaced []model.GangRef           // gangs whose bookings were passed and ended
-	idle      cell.LeafSet
-	ends      []ending
-	over      []model.Time // by attempt slot: when it has left at the latest
-	size      int32        // leaves of the VC's quota
-	told      []int32      // slots of the VC's attempts that were told to stop
-	moved     bool         // idle, ends, over and told are stale
-	passed    []passed
-	heard     heard
-	changes   int    // how many bookings ended in this walk
-	aside     uint64 // bit set of bookings whose cells are not held during a search
+	s          *Pass
+	w          *walker
+	space      int32
+	prefer     cell.NodeSet // nodes that the policy of the tried gang prefers
+	easy       bool
+	prio       cell.Priority // the lowest priority that the walk has reached
+	books      []booking
+	held       []cell.RootID
+	failed     map[passKey]bool
+	unbookable map[string]model.Duration // by shape, the shortest gang that found nothing to book
+	endless    []model.JobID             // by chain, first unbookable job; none without limit passes it
+	waiting    int                       // how many gangs found nothing
+	lastTurn   int64                     // turn of the latest booking
+	heldUp     int                       // len(Out) when a gang first blocked unbooked; else None
+	displaced  []model.GangRef           // gangs whose bookings were passed and ended
+	idle       cell.LeafSet
+	ends       []ending
+	leftBy     []model.Time // by attempt slot: when it has left at the latest
+	size       int32        // leaves of the VC's quota
+	stopping   []int32      // slots of the VC's attempts that were told to stop
+	moved      bool         // idle, ends, over and told are stale
+	waiters    []waiter
+	heard      heard
+	changes    int    // how many bookings ended in this walk
+	aside      uint64 // bit set of bookings whose cells are not held during a search
 }
 
 // heard caches, for one gang, which bookings its policy puts behind it. asked and behind are
@@ -113,28 +113,28 @@ type heard struct {
 	asked, behind uint64
 }
 
-// passed is a gang that found nothing at its turn.
-type passed struct {
-	asking
+// waiter is a gang that found nothing at its turn.
+type waiter struct {
+	candidate
 	changes int // bookings.changes at its last try
 }
 
-// asking is a gang that asks for cells beside the bookings.
-type asking struct {
-	j       *tables.Job
-	g       int32
-	ref     model.GangRef
-	prio    cell.Priority
-	length  model.Duration           // its time limit and grace; 0 without limit
-	over    bool                     // it may preempt gangs of its priority behind it
-	behind  func(model.GangRef) bool // whether a booked gang is behind it; nil: all not reached yet
-	blocked []bool                   // by chain: reserved for gangs before it
-	size    int32                    // members it is to have; 0 is the usual number
-	others  []bool                   // by chain: of a type that it must not have
-	by      model.Time               // latest start when its own booking is set aside; 0 for none
-	turn    int64                    // turn of its booking; 0 without one
-	turns   bool                     // it asks for its booked cells
-	late    model.Duration           // how much later than told these are free
+// candidate is a gang that asks for cells beside the bookings.
+type candidate struct {
+	j         *tables.Job
+	g         int32
+	ref       model.GangRef
+	prio      cell.Priority
+	length    model.Duration           // its time limit and grace; 0 without limit
+	overPeers bool                     // it may preempt gangs of its priority behind it
+	behind    func(model.GangRef) bool // whether a booked gang is behind it; nil: all not reached yet
+	blocked   []bool                   // by chain: reserved for gangs before it
+	size      int32                    // members it is to have; 0 is the usual number
+	others    []bool                   // by chain: of a type that it must not have
+	by        model.Time               // latest start when its own booking is set aside; 0 for none
+	turn      int64                    // turn of its booking; 0 without one
+	atBooking bool                     // it asks for its booked cells
+	late      model.Duration           // how much later than told these are free
 }
 
 // ending says when a guaranteed attempt has left its cells at the latest.
@@ -155,27 +155,27 @@ type passKey struct {
 	takes bool       // it may preempt its own priority
 }
 
-// book is a booking in force during one walk.
-type book struct {
-	ref    model.GangRef
-	prio   cell.Priority
-	start  model.Time // start as told; 0: unknown, and the cells are kept from now on
-	first  model.Time // the earliest start that was told
-	clear  model.Time // when its cells would be free if no gang had passed it; at least first
-	free   model.Time // when its cells are free; later than start after slow starts
-	end    model.Time // when the gang has left them again; forever without a limit
-	turn   int64
-	since  model.Time // when the booking was made
-	after  []model.JobID
-	leaves []cell.LeafID
-	set    cell.LeafSet
-	binds  []cell.Bind
-	chains []bool
-	pins   []cell.PinnedID
-	due    bool // told for now: what is still in the way should leave any moment
-	over   bool // it has ended
-	ranked bool // the walk came to its gang: it is before all that follow
-	kept   bool // it keeps its cells under easy as well; see ranked
+// booking is a booking in force during one walk.
+type booking struct {
+	ref          model.GangRef
+	prio         cell.Priority
+	start        model.Time // start as told; 0: unknown, and the cells are kept from now on
+	first        model.Time // the earliest start that was told
+	freeUnpassed model.Time // when its cells would be free if no gang had passed it; at least first
+	free         model.Time // when its cells are free; later than start after slow starts
+	end          model.Time // when the gang has left them again; forever without a limit
+	turn         int64
+	since        model.Time // when the booking was made
+	after        []model.JobID
+	leaves       []cell.LeafID
+	set          cell.LeafSet
+	binds        []cell.Bind
+	chains       []bool
+	pins         []cell.PinnedID
+	due          bool // told for now: what is still in the way should leave any moment
+	ended        bool // it has ended
+	ranked       bool // the walk came to its gang: it is before all that follow
+	keepsCells   bool // it keeps its cells under easy as well; see ranked
 }
 
 // pinWait is a pinned cell with the job that waits for it. Gangs of that job may still use it.
@@ -186,25 +186,25 @@ type pinWait struct {
 
 // walker is the walk of one VC.
 type walker struct {
-	s       *Pass
-	space   int32
-	blocked []model.JobID   // by chain: the first job that waits for it and blocks; 0 if none
-	pins    []pinWait       // pinned cells that earlier gangs wait for
-	failed  map[string]bool // shapes that found nothing since capacity last grew
-	noes    place.Misses
-	freed   uint64       // Dirty.Freed when failed was last cleared
-	outlook *bookings    // nil without backfill
-	sawIdle bool         // the policy read how many leaves are idle on nodes
-	moves   int          // gangs stopped to run elsewhere
-	missed  []missed     // found no cells, though enough leaves are free
-	passed  uint64       // Seq when a gang that may preempt its priority first missed; 0: none
-	view    view         // what the policy sees of the walked priority
-	over    bool         // the walked priority is done
-	waitOut []model.Wish // of gangs in back-off whose place is still to be kept
-	back    []comeback   // cache of comebacks for backFor, as of backAt
-	backAt  uint64
-	backFor cell.Priority
-	yield   func(model.Wish) bool // hear, bound once
+	s          *Pass
+	space      int32
+	blocked    []model.JobID   // by chain: the first job that waits for it and blocks; 0 if none
+	pins       []pinWait       // pinned cells that earlier gangs wait for
+	failed     map[string]bool // shapes that found nothing since capacity last grew
+	misses     place.Misses
+	freed      uint64       // Dirty.Freed when failed was last cleared
+	bookings   *bookings    // nil without backfill
+	sawIdle    bool         // the policy read how many leaves are idle on nodes
+	moves      int          // gangs stopped to run elsewhere
+	missed     []missed     // found no cells, though enough leaves are free
+	missedAt   uint64       // Seq when a gang that may preempt its priority first missed; 0: none
+	view       view         // what the policy sees of the walked priority
+	done       bool         // the walked priority is done
+	backingOff []model.Wish // of gangs in back-off whose place is still to be kept
+	back       []returning  // cache of comebacks for backFor, as of backAt
+	backAt     uint64
+	backFor    cell.Priority
+	yield      func(model.Wish) bool // hear, bound once
 }
 
 // view is what the policy of one VC sees at one priority.
@@ -217,11 +217,11 @@ type view struct {
 	w     *walker // its walk; nil outside of one
 }
 
-// yielding caches the last result of Pass.yielding, which holds at seq.
-type yielding struct {
+// peerLeaves caches the last result of Pass.peerLeaves, which holds at seq.
+type peerLeaves struct {
 	seq    uint64
 	prio   cell.Priority
-	due    bool // see Pass.yielding
+	due    bool // see Pass.peerLeaves
 	leaves int64
 }
 

@@ -18,11 +18,11 @@ import (
 // gangs behind the wish. Only two things protect these: the minimum run time, which is the VC's
 // or the policy's quantum (index/min_run.go), and the budget of preemptions.
 
-// planOver finds cells for a gang at the expense of its own priority when all else failed. It
+// planOverPeers finds cells for a gang at the expense of its own priority when all else failed. It
 // tries to revoke reservations behind it, then to stop running gangs, then both, then to take
 // guarantees so that cells can be bound elsewhere. If need be, charges of bad hardware move
 // first.
-func (s *Pass) planOver(w place.Want, wish model.Wish) (place.Plan, bool) {
+func (s *Pass) planOverPeers(w place.Want, wish model.Wish) (place.Plan, bool) {
 	if !wish.Takes() || w.J.Spec.Priority < cell.MinGuaranteed {
 		return place.Plan{}, false
 	}
@@ -31,8 +31,8 @@ func (s *Pass) planOver(w place.Want, wish model.Wish) (place.Plan, bool) {
 	if p, ok := over(); ok || s.Cluster.NumCharges() == 0 || s.Charges.Tries > place.MovingMost {
 		return p, ok
 	}
-	chains, _ := s.Wants(w.J, w.G)
-	p, _, ok := s.Mover(w.J, w.G, chains).Plan(over)
+	chains, _ := s.ChainsAndPins(w.J, w.G)
+	p, _, ok := s.ChargeMover(w.J, w.G, chains).Plan(over)
 	return p, ok
 }
 
@@ -50,22 +50,22 @@ func (s *Pass) planTaking(w place.Want, wish model.Wish) (place.Plan, bool) {
 			bool) {
 			return s.PlanHigher(&r, r.Priority)
 		}); ok {
-			p.Over = true
+			p.OverPeers = true
 			return p, true
 		}
 	}
-	if missing > own+s.yielding(j, w.Due) {
+	if missing > own+s.peerLeaves(j, w.Due) {
 		return place.Plan{}, false // whatever gangs are behind it
 	}
-	tail, all := s.tail(j, &wish, hearMost(&s.Index, j, missing))
+	tail, all := s.peersBehind(j, &wish, hearMost(&s.Index, j, missing))
 	tried := 0
 	if !all { // mostly only the number of leaves matters
 		if p, ok := s.planStopping(r, tail, missing, stopping{due: w.Due}); ok {
-			p.Over = true
+			p.OverPeers = true
 			return p, true
 		}
 		tried = len(tail)
-		tail, _ = s.tail(j, &wish, math.MaxInt64)
+		tail, _ = s.peersBehind(j, &wish, math.MaxInt64)
 	}
 	if len(tail) == 0 || missing > own+s.leavesOf(tail) {
 		return place.Plan{}, false // its VC's quota does not suffice
@@ -81,9 +81,9 @@ func (s *Pass) planTaking(w place.Want, wish model.Wish) (place.Plan, bool) {
 		})
 	}
 	if !ok { // cells that are bound for them may be the obstacle
-		p, ok = s.PlanClearing(r, append(s.AnyBelow(r.Space, r.Priority), tail...))
+		p, ok = s.PlanUnbinding(r, append(s.GuaranteedBelow(r.Space, r.Priority), tail...))
 	}
-	p.Over = true
+	p.OverPeers = true
 	return p, ok
 }
 
@@ -99,7 +99,7 @@ type stopping struct {
 func (s *Pass) planStopping(r cell.Request, tail []cell.AllocID, missing int64, how stopping) (place.Plan, bool) {
 	if lazies := s.mayBeLazy(tail); len(lazies) > 0 {
 		if done, res, ok := s.Cluster.FitsDemoting(&r, lazies, s.Tied); ok {
-			return place.Plan{Placement: res.Placement, Lazies: done}, true
+			return place.Plan{Placement: res.Placement, Demoted: done}, true
 		}
 	}
 	least, lacks := 0, missing
@@ -114,7 +114,7 @@ func (s *Pass) planStopping(r cell.Request, tail []cell.AllocID, missing int64, 
 	var chosen []cell.AllocID
 	var spare int64
 	fits := func(ids []cell.AllocID) bool {
-		q := s.liftingThese(r, ids)
+		q := s.preemptingThese(r, ids)
 		res, ok := s.Cluster.Try(&q)
 		if ok {
 			found, chosen, spare = res, ids, s.leavesOf(ids)-missing
@@ -126,7 +126,7 @@ func (s *Pass) planStopping(r cell.Request, tail []cell.AllocID, missing int64, 
 		return place.Plan{}, false
 	}
 	budget.DropUnneeded(chosen, n-1, place.TrimMost, func(some []cell.AllocID) bool { return s.leavesOf(some) <= spare }, fits)
-	q := s.liftingThese(r, chosen)
+	q := s.preemptingThese(r, chosen)
 	return s.PlanOf(q, s.Cluster.MinimizeVictims(&q, found), how.due), true
 }
 
@@ -149,7 +149,7 @@ func (s *Pass) promisedBehind(j *tables.Job, wish model.Wish) []int32 {
 		if extra && s.Dirty.Firm[j.Space] {
 			extra, ref.Gang = false, 0
 		}
-		if extra || s.passesBy(j, wish, ref) {
+		if extra || s.standsBehind(j, wish, ref) {
 			out = append(out, slot)
 		}
 	}
@@ -160,8 +160,8 @@ func (s *Pass) promisedBehind(j *tables.Job, wish model.Wish) []int32 {
 	return out
 }
 
-// passesBy reports whether the policy puts a gang behind the wished-for one.
-func (s *Pass) passesBy(j *tables.Job, wish model.Wish, ref model.GangRef) bool {
+// standsBehind reports whether the policy puts a gang behind the wished-for one.
+func (s *Pass) standsBehind(j *tables.Job, wish model.Wish, ref model.GangRef) bool {
 	if wish.Passes == nil {
 		return false
 	}
@@ -186,9 +186,9 @@ func (s *Pass) promisedLeaves(slots []int32) int64 {
 	return n
 }
 
-// planOver is Pass.planOver beside the bookings of others. Gangs later in the order may stop
+// planOverPeers is Pass.planOverPeers beside the bookings of others. Gangs later in the order may stop
 // fewer, so where one found nothing, those with an equal key find nothing either.
-func (o *bookings) planOver(a asking, wish model.Wish) (p place.Plan, ok bool) {
+func (o *bookings) planOverPeers(a candidate, wish model.Wish) (p place.Plan, ok bool) {
 	if !wish.Takes() {
 		return p, false
 	}
@@ -202,17 +202,17 @@ func (o *bookings) planOver(a asking, wish model.Wish) (p place.Plan, ok bool) {
 	if !alone && o.failed[key] {
 		return place.Plan{}, false
 	}
-	if p, ok = o.s.planOver(o.want(a, o.union(mask)), wish); !ok && !alone {
+	if p, ok = o.s.planOverPeers(o.want(a, o.union(mask)), wish); !ok && !alone {
 		o.failed[key] = true
 	}
 	return p, ok
 }
 
-// tail returns the allocations that a gang may preempt in its own priority, first to go first:
+// peersBehind returns the allocations that a gang may preempt in its own priority, first to go first:
 // members above a minimum, then those that the policy names, until they hold most leaves. all
 // says that the list is complete. If the policy only lets jobs shrink, these are the members
 // above the usual size. The list is valid until the next call.
-func (s *Pass) tail(j *tables.Job, wish *model.Wish, most int64) (list []cell.AllocID, all bool) {
+func (s *Pass) peersBehind(j *tables.Job, wish *model.Wish, most int64) (list []cell.AllocID, all bool) {
 	t := &s.Mem.tail
 	if t.each == nil {
 		t.each = t.listen
@@ -221,7 +221,7 @@ func (s *Pass) tail(j *tables.Job, wish *model.Wish, most int64) (list []cell.Al
 		each: t.each, left: most}
 	for i := len(s.Attempts) - 1; !t.firm && s.PartialJobs > 0 && i >= 0; i-- {
 		a := &s.Attempts[i]
-		if a.Job != tables.None && a.ID.Job != j.ID && s.IsExtra(a) && s.Jobs[a.Job].Spec.Priority == j.Spec.Priority && s.yields(j, a, wish.Due) && (wish.Over != nil || s.grown(a)) {
+		if a.Job != tables.None && a.ID.Job != j.ID && s.IsExtra(a) && s.Jobs[a.Job].Spec.Priority == j.Spec.Priority && s.yieldsToPeer(j, a, wish.Due) && (wish.Over != nil || s.grown(a)) {
 			t.out = append(t.out, a.Alloc)
 		}
 	}
@@ -300,16 +300,16 @@ func (t *tailing) hear(ref model.GangRef) {
 func (s *Pass) membersAbove(by, of *tables.Job, due bool) []cell.AllocID {
 	var out []cell.AllocID
 	for g := len(of.Gangs) - 1; g > 0; g-- {
-		if at := of.Gangs[g].Attempt; at != tables.None && s.yields(by, &s.Attempts[at], due) {
+		if at := of.Gangs[g].Attempt; at != tables.None && s.yieldsToPeer(by, &s.Attempts[at], due) {
 			out = append(out, s.Attempts[at].Alloc)
 		}
 	}
 	return out
 }
 
-// yields reports whether a job of the same priority and VC may preempt an attempt: it has run
+// yieldsToPeer reports whether a job of the same priority and VC may preempt an attempt: it has run
 // for the minimum run time, and its job has budget left.
-func (s *Pass) yields(j *tables.Job, a *tables.Attempt, due bool) bool {
+func (s *Pass) yieldsToPeer(j *tables.Job, a *tables.Attempt, due bool) bool {
 	return s.yieldsIn(j.Space, s.VC(j.Space), a, due)
 }
 
@@ -384,10 +384,10 @@ func (s *Pass) mayBeLazy(ids []cell.AllocID) []cell.AllocID {
 	return out
 }
 
-// liftingThese returns the request that may preempt everything below the gang's priority, and
+// preemptingThese returns the request that may preempt everything below the gang's priority, and
 // the given allocations of its own. It is valid until the next call.
-func (s *Pass) liftingThese(r cell.Request, ids []cell.AllocID) cell.Request {
-	q := s.Lifting(r, r.Priority)
+func (s *Pass) preemptingThese(r cell.Request, ids []cell.AllocID) cell.Request {
+	q := s.Preempting(r, r.Priority)
 	also := slices.Grow(s.Mem.also[:0], len(s.ByAlloc))[:len(s.ByAlloc)]
 	clear(also)
 	for _, id := range ids {
@@ -420,14 +420,14 @@ func (s *Pass) makeLazy(a *tables.Attempt, by model.AttemptID, over bool) {
 	}
 }
 
-// yielding counts the leaves of a job's priority and VC that another job of it may preempt: an
+// peerLeaves counts the leaves of a job's priority and VC that another job of it may preempt: an
 // upper bound for any tail.
-func (s *Pass) yielding(j *tables.Job, due bool) int64 {
+func (s *Pass) peerLeaves(j *tables.Job, due bool) int64 {
 	y, cfg := &s.Mem.yielding, s.VC(j.Space)
 	if y.seq == s.Seq && y.prio == j.Spec.Priority && y.due == due {
 		return y.leaves
 	}
-	*y = yielding{seq: s.Seq, prio: j.Spec.Priority, due: due}
+	*y = peerLeaves{seq: s.Seq, prio: j.Spec.Priority, due: due}
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Job != tables.None && s.Jobs[a.Job].Spec.Priority == y.prio &&
 			s.yieldsIn(j.Space, cfg, a, due) {

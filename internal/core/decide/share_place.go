@@ -24,7 +24,7 @@ const (
 func (w *walker) together(wish *model.Wish) {
 	s := w.s
 	j := s.Find(wish.Gang.Job)
-	if j == nil || wish.Gang.Gang < 0 || int(wish.Gang.Gang) >= len(j.Gangs) || w.outlook != nil {
+	if j == nil || wish.Gang.Gang < 0 || int(wish.Gang.Gang) >= len(j.Gangs) || w.bookings != nil {
 		return // bookings rely on when the holders of leaves end
 	}
 	host := s.hostOf(wish)
@@ -239,7 +239,7 @@ func (s *Pass) retune(host *tables.Attempt, wish *model.Wish) {
 func (w *walker) move(wish *model.Wish) {
 	s := w.s
 	a := s.AttemptOf(wish.Gang)
-	if a == nil || w.outlook != nil || !s.Movable(a) {
+	if a == nil || w.bookings != nil || !s.Movable(a) {
 		return
 	}
 	if w.moves == maxMoves {
@@ -255,8 +255,8 @@ func (w *walker) move(wish *model.Wish) {
 			r.Allowed = s.AllowedNodes(j.Spec).Both(wish.Only)
 		}
 	}
-	if q.Near = wish.Within; q.Near != model.Anywhere {
-		r.Reach = s.Meeting(q, r)
+	if q.Within = wish.Within; q.Within != model.Anywhere {
+		r.Reach = s.ReachLevels(q, r)
 	}
 	res, ok := s.Cluster.Place(&r)
 	if !ok {
@@ -298,7 +298,7 @@ func (w *walker) adjust(wish *model.Wish) {
 	case wish.Move:
 		w.move(wish)
 	case wish.Clear != nil:
-		w.clear(wish, w.blockedWish(*wish))
+		w.relocateFor(wish, w.blockedWish(*wish))
 	case wish.Size != 0:
 		w.resize(wish)
 	}

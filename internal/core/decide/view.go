@@ -70,7 +70,7 @@ func (c *cursor) next() (index.Queued, bool) {
 func (v view) Kept() (model.Keeping, []model.GangView) {
 	s := v.s
 	var late []model.GangView
-	for _, e := range s.LaziesAt(v.space, v.prio, false) {
+	for _, e := range s.LazyGangs(v.space, v.prio, false) {
 		late = append(late, v.waiting(e, true))
 	}
 	s.AskGroups(v.space, model.ByKey)
@@ -122,7 +122,7 @@ func (v view) Ordered(from int64) iter.Seq[model.Ranked] {
 
 // keyedLazies returns the gangs of the view that wait for an upgrade, in order.
 func (v view) keyedLazies() []index.Queued {
-	lazies := v.s.LaziesAt(v.space, v.prio, false)
+	lazies := v.s.LazyGangs(v.space, v.prio, false)
 	k, ok := v.s.Policies[v.space].(model.Keyed)
 	if !ok {
 		return lazies
@@ -212,7 +212,7 @@ func (v view) Booked() iter.Seq[model.Ranked] {
 
 // Free implements View.
 func (v view) Free() int64 {
-	if v.all || v.w != nil && v.w.outlook != nil {
+	if v.all || v.w != nil && v.w.bookings != nil {
 		return math.MaxInt64
 	}
 	return v.s.AvailableTo(v.space, v.prio)
@@ -270,7 +270,7 @@ func (v view) VC() cell.VCName { return v.s.Cluster.Space(v.space).Name }
 // minimum, which are placed later without the policy.
 func (v view) Waiting() iter.Seq[model.GangView] {
 	return func(yield func(model.GangView) bool) {
-		lazies := v.s.LaziesAt(v.space, v.prio, false)
+		lazies := v.s.LazyGangs(v.space, v.prio, false)
 		c := v.cursor()
 		for e, more := c.next(); more; e, more = c.next() {
 			for ; len(lazies) > 0 && lazies[0].Compare(e) < 0; lazies = lazies[1:] {

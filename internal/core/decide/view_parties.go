@@ -14,7 +14,7 @@ import (
 func (v view) Lines(by model.By, most func(*model.Line) int) []model.Line {
 	s := v.s
 	s.AskGroups(v.space, by)
-	lazies := s.LaziesAt(v.space, v.prio, false)
+	lazies := s.LazyGangs(v.space, v.prio, false)
 	out := s.Mem.lines[:0]
 	if up := s.GroupsOf(v.space, v.prio); up != nil {
 		out = slices.Grow(out, len(up.Groups)+len(lazies))
@@ -55,7 +55,7 @@ func (v view) heads(l *index.WaitGroup, n int) []model.GangView {
 // besideBookings reports whether the VC backfills. A view for the order alone shows waiting
 // gangs as a walk does.
 func (v view) besideBookings() bool {
-	return v.w != nil && v.w.outlook != nil || v.all && v.s.Dirty.Backfills[v.space]
+	return v.w != nil && v.w.bookings != nil || v.all && v.s.Dirty.Backfills[v.space]
 }
 
 // Fruitless implements View.
@@ -78,7 +78,7 @@ func (v view) Parties(by model.By, all bool) []model.PartyGangs {
 		}
 	}
 	s.Mem.chosen = ps.lines
-	for _, e := range s.LaziesAt(v.space, v.prio, false) {
+	for _, e := range s.LazyGangs(v.space, v.prio, false) {
 		u := &ps.found[ps.of(by.Party(s.Jobs[e.Slot].Spec))]
 		u.lazies = append(u.lazies, e)
 		u.leaves += int64(s.Jobs[e.Slot].Gangs[e.Gang].Leaves)
@@ -154,7 +154,7 @@ func (v view) Queue() model.PartyGangs {
 	s := v.s
 	s.AskGroups(v.space, model.ByKey)
 	u := &partyGangs{v: v, all: true, merge: index.Merge{S: &s.Index, Space: v.space, Prio: v.prio},
-		lazies: s.LaziesAt(v.space, v.prio, false)}
+		lazies: s.LazyGangs(v.space, v.prio, false)}
 	u.merge.AddFull()
 	return model.PartyGangs{Next: u.next, Pass: u.pass}
 }
@@ -231,7 +231,7 @@ func (v view) hopeless() map[string]bool {
 
 // fruitless returns the shapes whose gangs grant passes over.
 func (w *walker) fruitless() map[string]bool {
-	if w == nil || w.outlook != nil { // gangs that cannot start may still be booked
+	if w == nil || w.bookings != nil { // gangs that cannot start may still be booked
 		return nil
 	}
 	return w.failed

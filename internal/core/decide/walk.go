@@ -12,10 +12,10 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// shutIn notes whether a walk left nothing to gangs that arrive later.
-func (s *Pass) shutIn(w *walker) {
+// noteExhausted notes whether a walk left nothing to gangs that arrive later.
+func (s *Pass) noteExhausted(w *walker) {
 	_, straight := s.Policies[w.space].(model.Straight)
-	s.Dirty.Exhausted[w.space] = index.Exhausted{Holds: straight && w.outlook == nil && w.allBlocked(0),
+	s.Dirty.Exhausted[w.space] = index.Exhausted{Holds: straight && w.bookings == nil && w.allBlocked(0),
 		FullChanges: s.Dirty.FullChanges, Prio: w.view.prio}
 }
 
@@ -23,19 +23,19 @@ func (s *Pass) shutIn(w *walker) {
 // order of its policy, the VCs by name.
 //
 // It terminates. A gang is placed or promised cells, and an attempt stopped, at most once. A
-// reservation is revoked only for a higher priority or for free cells (measure.go). If what it
+// reservation is revoked only for a higher priority or for free cells (termination.go). If what it
 // leaves may serve a gang that was passed over, Decided asks for another look at once, so that
 // one decision never places and preempts the same attempt.
 func (s *Pass) walk() {
-	s.Charges.Movers = place.Nobody
-	clear(s.Charges.Had)
+	s.Charges.MoveBefore = place.BeforeAll
+	clear(s.Charges.TurnIn)
 	var late []place.Postponed
 	for space := int32(1); space < int32(len(s.Queues)); space++ {
 		if s.MustWalk(space) {
 			first := len(s.Out)
 			if at, stopped := s.walkVC(space); stopped {
 				late = append(late, place.Postponed{At: at, Space: space})
-				delete(s.Charges.Had, at.GangRef)
+				delete(s.Charges.TurnIn, at.GangRef)
 			}
 			askForStopped(s, first, space)
 		}
@@ -61,54 +61,54 @@ func (s *Pass) fulfilAll() {
 // keepPromise starts a gang if its reserved cells are free by now.
 func (s *Pass) keepPromise(a *tables.Attempt) {
 	defer s.BlameJob(a.ID.Job)
-	if s.fulfil(a) && s.Jobs[a.Job].Spec.Partial() {
+	if s.startReserved(a) && s.Jobs[a.Job].Spec.Partial() {
 		s.LookAgain.By(s.Jobs[a.Job].Space) // its members above the minimum wait from now on
 	}
 }
 
-// walkVC walks one VC. It may stop at a gang that needs charges moved (place/charges.go), which
+// walkVC walks one VC. It may stop at a gang that needs charges moved (place/move_charges.go), which
 // it returns. The VC is then walked again from the start.
-func (s *Pass) walkVC(space int32) (at place.InTurn, stopped bool) {
-	s.Charges.Late, s.Charges.Walks, s.Charges.Tries = place.Everybody, s.Charges.Walks+1, 0
+func (s *Pass) walkVC(space int32) (at place.QueuePos, stopped bool) {
+	s.Charges.StoppedAt, s.Charges.Walks, s.Charges.Tries = place.NoGang, s.Charges.Walks+1, 0
 	if len(s.Queues[space])+len(s.Lazy[space]) == 0 && !s.Dirty.Tuned[space] {
 		return at, false
 	}
 	w := &s.Mem.walker
 	clear(w.blocked)
 	clear(w.failed)
-	w.noes.Clear()
-	*w = walker{s: s, space: space, failed: w.failed, noes: w.noes, yield: w.yield,
+	w.misses.Clear()
+	*w = walker{s: s, space: space, failed: w.failed, misses: w.misses, yield: w.yield,
 		blocked: slices.Grow(w.blocked[:0], len(s.Cluster.Forest().Chains))[:len(s.Cluster.Forest().Chains)]}
 	if s.Dirty.Backfills[space] {
-		w.outlook = s.newOutlook(space, w)
+		w.bookings = s.newBookings(space, w)
 	}
-	s.PartlyPlaced, s.Mem.yielding = s.PartlyPlaced[:0], yielding{}
+	s.PartlyPlaced, s.Mem.yielding = s.PartlyPlaced[:0], peerLeaves{}
 	w.walk()
 	s.PartlyPlaced = s.PartlyPlaced[:0]
 	if s.IsPostponed() {
-		w.outlook.leave()
-		return s.Charges.Late, true
+		w.bookings.leave()
+		return s.Charges.StoppedAt, true
 	}
 	if s.Dirty.Tuned[space] {
 		w.tune()
 	}
 	w.defragment()
-	w.outlook.close()
-	s.shutIn(w)
-	if w.sawIdle && w.outlook != nil && s.LookAgain.Space == 0 && len(s.Queues[space]) > 0 {
+	w.bookings.close()
+	s.noteExhausted(w)
+	if w.sawIdle && w.bookings != nil && s.LookAgain.Space == 0 && len(s.Queues[space]) > 0 {
 		s.LookAgain.Space, s.LookAgain.Ordered = space, len(s.Out)
 	}
-	if w.again() {
+	if w.mustLookAgain() {
 		s.LookAgain.By(space)
 	}
 	return at, false
 }
 
-// again reports whether another look is due: for gangs that were blocked until another was
+// mustLookAgain reports whether another look is due: for gangs that were blocked until another was
 // placed, or for passed-over gangs that may preempt what started after them.
-func (w *walker) again() bool {
-	o := w.outlook
-	return w.passed > 0 && w.s.Seq > w.passed || o != nil && o.heldUp >= 0 && w.s.placedSince(o.heldUp)
+func (w *walker) mustLookAgain() bool {
+	o := w.bookings
+	return w.missedAt > 0 && w.s.Seq > w.missedAt || o != nil && o.heldUp >= 0 && w.s.placedSince(o.heldUp)
 }
 
 func (w *walker) walk() {
@@ -120,13 +120,13 @@ func (w *walker) walk() {
 		}
 		w.forget(prio)
 		prio = next
-		goOn := w.rank(prio)
+		goOn := w.walkPriority(prio)
 		ranked := len(s.Out)
 		if goOn {
-			w.outlook.heldBack()
+			w.bookings.endRestrained()
 		}
-		w.outlook.revisit()
-		if w.again() {
+		w.bookings.revisit()
+		if w.mustLookAgain() {
 			return // that look comes first: its gang might preempt what starts now
 		}
 		if goOn {
@@ -157,23 +157,23 @@ func (w *walker) forget(prio cell.Priority) {
 	w.freed = s.Dirty.CellChanges
 }
 
-// rank grants the wishes of one priority. It reports false if nothing is left to lower ones.
-func (w *walker) rank(prio cell.Priority) bool {
-	w.view, w.over = view{s: w.s, space: w.space, prio: prio, now: w.s.Now, w: w}, false
+// walkPriority grants the wishes of one priority. It reports false if nothing is left to lower ones.
+func (w *walker) walkPriority(prio cell.Priority) bool {
+	w.view, w.done = view{s: w.s, space: w.space, prio: prio, now: w.s.Now, w: w}, false
 	if w.yield == nil {
-		w.yield = w.hear
+		w.yield = w.grantWish
 	}
 	w.s.Calls.Reading = true
 	was := w.s.EnterPolicy(w.space)
 	w.s.Policies[w.space].Rank(&w.view)(w.yield)
 	w.s.EnterPolicy(was)
 	w.s.RegroupDeferred()
-	return !w.over
+	return !w.done
 }
 
-// hear grants one wish; false ends the priority. It is the body of the loop over the policy's
+// grantWish grants one wish; false ends the priority. It is the body of the loop over the policy's
 // wishes, as a method so that no walk allocates it. A panic in it is not blamed on the policy.
-func (w *walker) hear(wish model.Wish) bool {
+func (w *walker) grantWish(wish model.Wish) bool {
 	was := w.s.EnterPolicy(0)
 	if wish.Note != nil {
 		w.remember(wish.Note)
@@ -185,31 +185,31 @@ func (w *walker) hear(wish model.Wish) bool {
 		w.adjust(&q)
 	case w.reaches(wish.Gang):
 		w.holdPlaces()
-		w.comeFirst(w.view.prio, &wish.Gang, wish.Strict)
-		w.outlook.reach(wish.Gang, w.view.prio) // after comeFirst: its booking stood behind those gangs
+		w.reserveReturning(w.view.prio, &wish.Gang, wish.Strict)
+		w.bookings.reach(wish.Gang, w.view.prio) // after reserveReturning: its booking stood behind those gangs
 		if !w.s.IsPostponed() {
 			w.grant(wish)
 		}
-		w.over = w.over || w.s.IsPostponed()
+		w.done = w.done || w.s.IsPostponed()
 	}
-	w.over = w.over || wish.Last
+	w.done = w.done || wish.Last
 	w.s.EnterPolicy(was)
-	return !w.over
+	return !w.done
 }
 
 // reaches reports whether anything may be left to a gang, and notes when nothing is left to the
 // gangs behind it either.
 func (w *walker) reaches(ref model.GangRef) bool {
-	if w.outlook.deepEnough() {
-		w.over = true
+	if w.bookings.deepEnough() {
+		w.done = true
 		return false
 	}
 	if !w.allBlocked(ref.Job) {
 		return true
 	}
-	w.outlook.reach(ref, w.view.prio)
-	w.over = !w.outlook.any()
-	return !w.over && w.outlook.find(ref) >= 0 // only booked cells can be left to a gang
+	w.bookings.reach(ref, w.view.prio)
+	w.done = !w.bookings.any()
+	return !w.done && w.bookings.find(ref) >= 0 // only booked cells can be left to a gang
 }
 
 // NextPriority returns the highest priority below p at which a gang of a VC waits for cells or
@@ -253,7 +253,7 @@ func (w *walker) grant(wish model.Wish) {
 	if prefer == nil && j.Gangs[g].Attempt == tables.None && s.VC(w.space).Placement == model.PlaceSpread {
 		prefer = s.emptiest(w.space, &j.Gangs[g])
 	}
-	defer preferring(w.outlook, prefer)()
+	defer preferring(w.bookings, prefer)()
 	if at := j.Gangs[g].Attempt; at != tables.None && s.Attempts[at].Lazy && !w.pinBlocked(j.ID, &j.Gangs[g]) {
 		w.upgrade(&s.Attempts[at])
 		return
@@ -261,18 +261,18 @@ func (w *walker) grant(wish model.Wish) {
 	if !w.mayGrant(j, wish) {
 		return
 	}
-	if w.outlook != nil {
+	if w.bookings != nil {
 		w.backfill(j, g, wish)
 		return
 	}
 	if j.Gangs[g].Attempt != tables.None {
-		s.improve(w.want(j, wish, prefer))
+		s.startSooner(w.want(j, wish, prefer))
 		return
 	}
 	shape := wish.Shape(j.Gangs[g].Shape.Text)
 	picky := j.Gangs[g].Avoids() || wish.Only != nil || wish.Free || s.SparesSome(j)
 	if !picky && w.failed[shape] {
-		w.passes(j)
+		w.notePartlyPlaced(j)
 		return // and what it blocks is blocked already
 	}
 	q, turn := w.want(j, wish, prefer), s.HasTurn(wish.Gang)
@@ -291,9 +291,9 @@ func (w *walker) grant(wish model.Wish) {
 		return
 	}
 	w.miss(j, wish, q.Blocked)
-	w.passes(j)
-	if wish.Takes() && w.passed == 0 {
-		w.passed = s.Seq
+	w.notePartlyPlaced(j)
+	if wish.Takes() && w.missedAt == 0 {
+		w.missedAt = s.Seq
 	}
 	if !picky {
 		w.fails(shape)
@@ -306,14 +306,14 @@ func (w *walker) grant(wish model.Wish) {
 // want returns what a wish asks for its gang. With bookings, the policy does not say where.
 func (w *walker) want(j *tables.Job, wish model.Wish, prefer cell.NodeSet) place.Want {
 	q := place.Want{J: j, G: wish.Gang.Gang, Prefer: prefer, Blocked: w.blockedWish(wish), Size: wish.Size}
-	if w.outlook == nil {
-		q.Only, q.Near = wish.Only, wish.Within
+	if w.bookings == nil {
+		q.Only, q.Within = wish.Only, wish.Within
 	}
 	return q
 }
 
-// passes notes a job of which one gang found nothing and another runs.
-func (w *walker) passes(j *tables.Job) {
+// notePartlyPlaced notes a job of which one gang found nothing and another runs.
+func (w *walker) notePartlyPlaced(j *tables.Job) {
 	runs := func(g tables.Gang) bool { return g.Attempt != tables.None }
 	if len(j.Gangs) > 1 && slices.ContainsFunc(j.Gangs, runs) && !slices.Contains(w.s.PartlyPlaced, j.ID) {
 		w.s.PartlyPlaced = append(w.s.PartlyPlaced, j.ID)
@@ -323,11 +323,11 @@ func (w *walker) passes(j *tables.Job) {
 // block makes the gangs behind one wait for the chains that it could use, unless it waits for
 // something that no gang holds.
 func (w *walker) block(q place.Want) {
-	if w.s.Outside(q) {
+	if w.s.BlockedOutside(q) {
 		return
 	}
 	j := q.J
-	chains, pins := w.s.Wants(j, q.G)
+	chains, pins := w.s.ChainsAndPins(j, q.G)
 	for _, pin := range pins {
 		if !slices.ContainsFunc(w.pins, func(p pinWait) bool { return p.pin == pin }) {
 			w.pins = append(w.pins, pinWait{pin, j.ID})
@@ -413,7 +413,7 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 	id := model.AttemptID{Job: j.ID, Gang: g, N: j.Gangs[g].N + 1}
 	later := startsLater(&s.Tables, j, g)
 	for _, slot := range p.Revoked {
-		s.assertBehind(id, &s.Attempts[slot], p.Over)
+		s.assertBehind(id, &s.Attempts[slot], p.OverPeers)
 		why := "a job of higher priority needs the cells"
 		if s.Jobs[s.Attempts[slot].Job].Spec.Priority == s.Find(id.Job).Spec.Priority {
 			why = "a job before it needs the cells"
@@ -422,18 +422,18 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 	}
 	// The preassigned cells that are given up may serve gangs with reservations, and VCs that
 	// were walked before: these may preempt the demoted gangs now.
-	s.LookAgain.All = s.LookAgain.All || len(p.Lazies)+len(p.Cleared) > 0 ||
-		bindsIll(s.Cluster, j.Space, p.Placement.Binds)
+	s.LookAgain.All = s.LookAgain.All || len(p.Demoted)+len(p.Unbound) > 0 ||
+		bindsBad(s.Cluster, j.Space, p.Placement.Binds)
 	var cleared []model.AttemptID
-	for _, alloc := range p.Cleared {
+	for _, alloc := range p.Unbound {
 		for _, m := range s.MembersOf(alloc) {
 			cleared = append(cleared, m.ID)
 		}
 	}
-	lazies := slices.Concat(p.Lazies, p.Cleared)
+	lazies := slices.Concat(p.Demoted, p.Unbound)
 	for _, alloc := range lazies {
 		if !slices.Contains(lazies, s.Tied(alloc)) { // else it is demoted with its minimum
-			s.makeLazy(s.Holder(alloc), id, p.Over)
+			s.makeLazy(s.Holder(alloc), id, p.OverPeers)
 		}
 	}
 	if s.shiftCharges(p.Shift); len(p.Shift.Undoomed) > 0 {
@@ -454,11 +454,11 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 			a := &s.Attempts[at]
 			victims = append(victims, a.ID)
 			if a.Cause == 0 {
-				s.assertBehind(id, a, p.Over)
+				s.assertBehind(id, a, p.OverPeers)
 			}
 		}
 	}
-	if p.Over || s.Tallies[j.Space].Partials > 0 {
+	if p.OverPeers || s.Tallies[j.Space].Partials > 0 {
 		s.LookAgain.By(j.Space) // leftover cells may serve a gang that could not preempt the victims
 	}
 	slices.SortFunc(victims, model.CompareAttempts)
@@ -467,9 +467,9 @@ func (s *Pass) carryOut(w place.Want, p place.Plan) {
 	s.stopAll(cleared, id) // those that are victims as well are stopped already
 }
 
-// bindsIll reports whether a plan binds a cell with bad hardware anew. That leaves more healthy
+// bindsBad reports whether a plan binds a cell with bad hardware anew. That leaves more healthy
 // cells to other VCs, which may have been walked before.
-func bindsIll(c *cell.Cluster, space int32, binds []cell.Bind) bool {
+func bindsBad(c *cell.Cluster, space int32, binds []cell.Bind) bool {
 	return slices.ContainsFunc(binds, func(b cell.Bind) bool {
 		return c.BadLeaves(b.Cell) > 0 && c.Space(cmp.Or(b.Space, space)).Roots[b.Root].Cell == cell.None
 	})
@@ -496,18 +496,18 @@ func (s *Pass) ViewAll(space int32, prio cell.Priority) model.View {
 // of those gangs. Gangs of a VC may move charges if they stand before the first such gang of
 // the others.
 func (s *Pass) walkPostponed(late []place.Postponed) {
-	defer func() { s.Charges.Movers = place.Everybody }()
+	defer func() { s.Charges.MoveBefore = place.NoGang }()
 	for n := 0; len(late) > 0; n++ {
 		slices.SortFunc(late, func(a, b place.Postponed) int { return a.At.Compare(b.At) })
-		s.Charges.Movers = place.Everybody
-		if len(late) > 1 && n < place.PostponedMost {
-			s.Charges.Movers = late[1].At
+		s.Charges.MoveBefore = place.NoGang
+		if len(late) > 1 && n < place.MaxPostponed {
+			s.Charges.MoveBefore = late[1].At
 		}
 		first := len(s.Out)
 		at, stopped := s.walkVC(late[0].Space)
 		if askForStopped(s, first, s.Cluster.NumSpaces()); stopped {
 			late[0].At = at
-			delete(s.Charges.Had, at.GangRef)
+			delete(s.Charges.TurnIn, at.GangRef)
 			continue
 		}
 		late = late[1:]
@@ -522,8 +522,8 @@ func (w *walker) remember(n *model.Note) {
 	if bytes.Equal(s.Note(vc, n.Job), n.Data) || n.Job != 0 && s.Find(n.Job) == nil {
 		return
 	}
-	if w.passed > 0 {
-		w.passed++
+	if w.missedAt > 0 {
+		w.missedAt++
 	}
 	s.emit(model.Noted{VC: vc, Policy: s.PolicyOf(vc), Job: n.Job, Data: n.Data})
 }

@@ -131,7 +131,7 @@ func (s *Explainer) cutShort(j *tables.Job, g int32) (hit cell.Bounds) {
 	if j.Spec.Priority < cell.MinGuaranteed || j.Spec.Gangs[g].Extra {
 		return hit
 	}
-	q = s.Lifting(q, j.Spec.Priority)
+	q = s.Preempting(q, j.Spec.Priority)
 	if res, ok := s.Cluster.Place(&q); !ok && res.Bounded {
 		hit |= res.Bounds
 	}

@@ -108,7 +108,7 @@ func (s *Explainer) CloneIn(room *CopyRoom) *Explainer {
 	d.Timers, d.ToSettle = slices.Clone(s.Timers), slices.Clone(s.ToSettle)
 	d.Cache, d.PartlyPlaced, d.Out, d.Mem, d.Arenas = place.Cache{}, nil, nil, decide.Memory{}, tables.Arenas{}
 	d.Ranks, d.said, d.CopyMemory, d.Whole, d.Shapes, d.LookAgain = ranking{}, said{}, nil, false, nil, index.Askers{}
-	d.Calls, d.UserHoldings, d.Charges, d.Claims, d.NoFreeCells, d.Recount = index.Calls{}, index.UserHoldings{}, place.Moving{}, place.Claimed{}, nil, false
+	d.Calls, d.UserHoldings, d.Charges, d.Claims, d.NoFreeCells, d.Recount = index.Calls{}, index.UserHoldings{}, place.ChargeMoves{}, place.Claims{}, nil, false
 	return d
 }
 
@@ -117,7 +117,7 @@ func (s *Explainer) CloneIn(room *CopyRoom) *Explainer {
 func (s *Explainer) AsOf(now model.Time) *Explainer {
 	c := *s
 	c.Now, c.Mem = max(s.Now, now), decide.Memory{}
-	c.Calls, c.UserHoldings, c.Charges, c.Claims = index.Calls{}, index.UserHoldings{}, place.Moving{}, place.Claimed{}
+	c.Calls, c.UserHoldings, c.Charges, c.Claims = index.Calls{}, index.UserHoldings{}, place.ChargeMoves{}, place.Claims{}
 	c.CopyMemory, c.Whole = nil, false
 	return &c
 }

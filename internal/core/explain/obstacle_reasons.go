@@ -17,13 +17,13 @@ import (
 // aloneReason is for a job that would fit on nodes that are closed to it: it wants nodes for itself
 // and others run there, or other jobs have them for themselves.
 func (s *Explainer) aloneReason(r model.Reason, j *tables.Job) model.Reason {
-	f, closed := s.Cluster.Forest(), s.Closed(j)
+	f, closed := s.Cluster.Forest(), s.ClosedNodes(j)
 	for i := range f.Nodes {
 		if closed.Has(int32(i)) {
 			r.Nodes = append(r.Nodes, f.Nodes[i].Name)
 		}
 	}
-	if s.Alone(j) {
+	if s.IsDedicated(j) {
 		return r.Say(model.HeldBack, "it would fit, but wants its nodes for itself, and others run on %s",
 			fewNodes(r.Nodes))
 	}
@@ -54,10 +54,10 @@ func (s *Explainer) faultReason(j *tables.Job, g int32) (model.Reason, bool) {
 		return s.avoidedReason(r, j, g), true
 	case place.Broken:
 		return s.hardwareReason(r, j, int(g), false), true
-	case place.Crowded:
+	case place.BrokenAndBusy:
 		return s.hardwareReason(r, j, int(g), true), true
 	}
-	by := s.HeldBy(j, g)
+	by := s.UnknownBlockers(j, g)
 	r.Jobs = by
 	return r.Say(model.HeldUnknown, "it would fit, but contact is lost with tasks of %s: they may still run, so their cells stay held", s.jobList(j.Spec.User, by)), true
 }
@@ -88,7 +88,7 @@ func (s *Explainer) unlentReason(r model.Reason, q cell.Request) (model.Reason, 
 		return r, false
 	}
 	var names []string
-	for _, c := range s.Unlent() {
+	for _, c := range s.UnlentClaims() {
 		if c.Space != q.Space && slices.ContainsFunc(state.LeavesOf(&res.Placement), c.Leaves.Has) {
 			names = append(names, string(s.Cluster.Space(c.Space).Name))
 		}
@@ -226,7 +226,7 @@ func (s *Explainer) sparedReason(r model.Reason, j *tables.Job, g int32) (model.
 	if spared == nil || r.Free < r.Need {
 		return r, false
 	}
-	q = s.Lifting(q, j.Spec.Priority)
+	q = s.Preempting(q, j.Spec.Priority)
 	q.Protected = nil
 	res, ok := s.Cluster.Place(&q)
 	if !ok {

@@ -8,10 +8,10 @@ import (
 // Cache holds what a finder knows of fitting shapes. It depends only on the configuration and
 // on the health of nodes, and is dropped when these change.
 type Cache struct {
-	configs, health uint64                     // versions for which the entries hold
-	fitsEmpty       map[loneFit]bool           // whether it fits the cluster with nothing in use
-	neverFits       map[tables.FitKey]bool     // by VC and shape, see NeverFits
-	close           map[closeness][]cell.Level // results of Meeting
+	configs, health uint64                    // versions for which the entries hold
+	fitsEmpty       map[loneFit]bool          // whether it fits the cluster with nothing in use
+	neverFits       map[tables.FitKey]bool    // by VC and shape, see NeverFits
+	close           map[reachKey][]cell.Level // results of Meeting
 }
 
 // maxJudged bounds how many answers each part of the cache holds.

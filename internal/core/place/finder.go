@@ -11,7 +11,7 @@ import (
 type Finder struct {
 	status.Status
 	Cache         Cache
-	InputsThrough uint64  // the last event before the present decision
-	Charges       Moving  // moves of charges of bad hardware in this Decide
-	Claims        Claimed // cells that VCs keep for themselves
+	InputsThrough uint64      // the last event before the present decision
+	Charges       ChargeMoves // moves of charges of bad hardware in this Decide
+	Claims        Claims      // cells that VCs keep for themselves
 }

@@ -16,26 +16,26 @@ type claim struct {
 	Leaves cell.LeafSet
 }
 
-// Claimed are the claims after one event. Every decision may change them, and they are costly
+// Claims are the claims after one event. Every decision may change them, and they are costly
 // to find.
-type Claimed struct {
+type Claims struct {
 	cl  *cell.Cluster // a copy, for trying a plan, has other claims
 	seq uint64
 	now model.Time
 	all []claim
 }
 
-// Unlent returns the claims for gangs that may run on any node. They are found once per event.
-func (s *Finder) Unlent() []claim {
+// UnlentClaims returns the claims for gangs that may run on any node. They are found once per event.
+func (s *Finder) UnlentClaims() []claim {
 	if m := &s.Claims; m.cl != s.Cluster || m.seq != s.Seq || m.now != s.Now {
-		*m = Claimed{s.Cluster, s.Seq, s.Now, s.unlentFar(nil)}
+		*m = Claims{s.Cluster, s.Seq, s.Now, s.findClaims(nil)}
 	}
 	return s.Claims.all
 }
 
-// unlentFar finds cells for everything that VCs which lend nothing do not use: idle leaves
+// findClaims finds cells for everything that VCs which lend nothing do not use: idle leaves
 // first, then borrowed ones. Nodes in far are preferred.
-func (s *Finder) unlentFar(far cell.NodeSet) (out []claim) {
+func (s *Finder) findClaims(far cell.NodeSet) (out []claim) {
 	var taken cell.LeafSet
 	f := s.Cluster.Forest()
 	for space := int32(1); space < s.Cluster.NumSpaces(); space++ {
@@ -97,7 +97,7 @@ func (s *Finder) claimCells(q cell.Request) (held []cell.RootID, leaves cell.Lea
 		q.Members, q.Allowed, q.Gone = members, allowed, own
 		r := q
 		if lift {
-			r = s.Lifting(q, cell.MinGuaranteed)
+			r = s.Preempting(q, cell.MinGuaranteed)
 			r.Gone = nil
 		}
 		res, ok := s.Cluster.Place(&r)
@@ -142,9 +142,9 @@ func (s *Finder) keptLeaves(r *cell.Request) cell.LeafSet {
 			far = far.Add(int32(i))
 		}
 	}
-	claims := s.Unlent
+	claims := s.UnlentClaims
 	if far != nil {
-		claims = func() []claim { return s.unlentFar(far) }
+		claims = func() []claim { return s.findClaims(far) }
 	}
 	for _, c := range claims() {
 		if c.Space != r.Space {

@@ -69,14 +69,14 @@ func (s *Finder) PinnedAway(j *tables.Job, g int, id cell.CellID) bool {
 	return space != cell.None && (space != s.Space(j.Spec.VC) || !s.RootServes(j, g, &s.Base.Space(space).Roots[root]))
 }
 
-// Outside reports whether a gang waits for something other than cells that gangs hold: it never
+// BlockedOutside reports whether a gang waits for something other than cells that gangs hold: it never
 // fits, is held, delayed or over a limit, its attempt is unknown, or there is a Fault.
-func (s *Finder) Outside(w Want) bool {
+func (s *Finder) BlockedOutside(w Want) bool {
 	j, g := w.J, w.G
 	gg := &j.Gangs[g]
 	switch {
 	case s.NeverFits(j, int(g)), j.Quarantined, j.Held(), tables.RareOf(j.Rare).After > s.Now,
-		gg.After > s.Now && !WaitsOutDelay(&s.Tables, j, g):
+		gg.After > s.Now && !InBackOff(&s.Tables, j, g):
 		return true
 	case gg.Attempt != tables.None:
 		return s.Attempts[gg.Attempt].State == model.AttemptUnknown

@@ -10,8 +10,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Alone reports whether a job asks for nodes of its own and its policy allows that.
-func (s *Finder) Alone(j *tables.Job) bool {
+// IsDedicated reports whether a job asks for nodes of its own and its policy allows that.
+func (s *Finder) IsDedicated(j *tables.Job) bool {
 	if !j.Spec.Hints.Dedicated {
 		return false
 	}
@@ -19,20 +19,20 @@ func (s *Finder) Alone(j *tables.Job) bool {
 	return may
 }
 
-// Closed returns the nodes that other jobs have for themselves. For a job that asks for nodes
+// ClosedNodes returns the nodes that other jobs have for themselves. For a job that asks for nodes
 // of its own it returns those that any other job uses.
-func (s *Finder) Closed(j *tables.Job) (out cell.NodeSet) {
+func (s *Finder) ClosedNodes(j *tables.Job) (out cell.NodeSet) {
 	if s.DedicatedJobs == 0 {
 		return nil
 	}
-	alone := s.Alone(j)
+	alone := s.IsDedicated(j)
 	for i := range s.Attempts {
 		a := &s.Attempts[i]
 		if a.Job == tables.None || s.Jobs[a.Job].ID == j.ID {
 			continue
 		}
 		other := &s.Jobs[a.Job]
-		mayCome := !s.Alone(other) || other.Spec.Priority < j.Spec.Priority || other.Space != j.Space &&
+		mayCome := !s.IsDedicated(other) || other.Spec.Priority < j.Spec.Priority || other.Space != j.Space &&
 			j.Spec.Priority >= cell.MinGuaranteed
 		if !alone && mayCome {
 			continue
@@ -46,9 +46,9 @@ func (s *Finder) Closed(j *tables.Job) (out cell.NodeSet) {
 	return out
 }
 
-// Wants returns the chains that a gang's members could use, and the pinned cells that they
+// ChainsAndPins returns the chains that a gang's members could use, and the pinned cells that they
 // name.
-func (s *Finder) Wants(j *tables.Job, g int32) (chains []bool, pins []cell.PinnedID) {
+func (s *Finder) ChainsAndPins(j *tables.Job, g int32) (chains []bool, pins []cell.PinnedID) {
 	f := s.Cluster.Forest()
 	chains = make([]bool, len(f.Chains))
 	for _, m := range j.Gangs[g].Shape.Members {
@@ -97,11 +97,11 @@ type fault uint8
 
 // The faults.
 const (
-	Faultless fault = iota
-	Refused         // nodes refused to start it lately, or belong to other jobs alone
-	Broken          // hardware is bad, cordoned or draining
-	Crowded         // the same, and without it the gang would not fit beside what runs
-	lost            // attempts of unknown state may live there
+	Faultless     fault = iota
+	Refused             // nodes refused to start it lately, or belong to other jobs alone
+	Broken              // hardware is bad, cordoned or draining
+	BrokenAndBusy       // the same, and without it the gang would not fit beside what runs
+	unknown             // attempts of unknown state may live there
 )
 
 // Fault returns why a gang does not fit, apart from other gangs: a fault without which it would
@@ -120,10 +120,10 @@ func (s *Finder) Fault(w Want) fault {
 	}
 	open, both := q, q
 	open.Avoided, both.Avoided, both.IgnoreHealth = nil, nil, true
-	most, sure := s.room(j, int(g), &both)
+	most, sure := s.available(j, int(g), &both)
 	if most < q.Leaves() {
 		if !s.runsAlone(w, &open) {
-			return Crowded
+			return BrokenAndBusy
 		}
 		return Faultless
 	}
@@ -146,9 +146,9 @@ func (s *Finder) Fault(w Want) fault {
 	case fitsMended:
 		return Broken
 	case !s.runsAlone(w, &open):
-		return Crowded
-	case s.Cluster.AnyUnknown() && !s.enoughLeave(&both) && s.fitsWithoutLost(&both):
-		return lost
+		return BrokenAndBusy
+	case s.Cluster.AnyUnknown() && !s.enoughLeave(&both) && s.fitsWithoutUnknown(&both):
+		return unknown
 	}
 	return Faultless
 }
@@ -164,18 +164,18 @@ func (s *Finder) someLeave(space int32) bool {
 	})
 }
 
-// full reports whether a guaranteed gang asks for more leaves than its VC could give it. Mostly
+// exceedsAvailable reports whether a guaranteed gang asks for more leaves than its VC could give it. Mostly
 // it does if it waits, and no placement needs to be tried.
-func (s *Finder) full(j *tables.Job, g int, q *cell.Request) bool {
-	most, _ := s.room(j, g, q)
+func (s *Finder) exceedsAvailable(j *tables.Job, g int, q *cell.Request) bool {
+	most, _ := s.available(j, g, q)
 	return most < q.Leaves()
 }
 
-// room counts the leaves that the VC could give the gang once everything preemptible, leaving
+// available counts the leaves that the VC could give the gang once everything preemptible, leaving
 // or only promised is gone. most also assumes that attempts of unknown state are gone; sure
 // does not. Charged bad leaves count only if the request ignores health. Opportunistic gangs
 // are not bounded.
-func (s *Finder) room(j *tables.Job, g int, q *cell.Request) (most, sure int32) {
+func (s *Finder) available(j *tables.Job, g int, q *cell.Request) (most, sure int32) {
 	if j.Spec.Priority < cell.MinGuaranteed {
 		return math.MaxInt32, math.MaxInt32
 	}
@@ -203,7 +203,7 @@ func (s *Finder) room(j *tables.Job, g int, q *cell.Request) (most, sure int32) 
 		held := int32(0)
 		for _, t := range al.Placement.Tasks {
 			if len(t.Leaves) > 0 && usable[f.Cells[f.Leaves[t.Leaves[0]]].Chain] {
-				held += int32(len(t.Leaves)) - s.takenOff(t.Leaves, q)
+				held += int32(len(t.Leaves)) - s.badCharged(t.Leaves, q)
 			}
 		}
 		if sure -= held; !stuck {
@@ -213,8 +213,8 @@ func (s *Finder) room(j *tables.Job, g int, q *cell.Request) (most, sure int32) 
 	return most, sure
 }
 
-// takenOff counts a task's bad leaves in charged cells, which room has subtracted already.
-func (s *Finder) takenOff(leaves []cell.LeafID, q *cell.Request) (n int32) {
+// badCharged counts a task's bad leaves in charged cells, which room has subtracted already.
+func (s *Finder) badCharged(leaves []cell.LeafID, q *cell.Request) (n int32) {
 	if s.Cluster.NumCharges() == 0 || q.IgnoreHealth {
 		return 0
 	}
@@ -324,9 +324,9 @@ func (s *Finder) enoughLeave(q *cell.Request) bool {
 	return s.Cluster.FitsLater(&r, s.revocable(&r))
 }
 
-// withoutLost returns the request that may also preempt attempts of unknown state. Their cells
+// withoutUnknown returns the request that may also preempt attempts of unknown state. Their cells
 // count as bad, even on a node in service, until they are proven dead.
-func (s *Finder) withoutLost(q *cell.Request) *cell.Request {
+func (s *Finder) withoutUnknown(q *cell.Request) *cell.Request {
 	r := *q
 	r.Preempt = &cell.Preemptible{Also: s.HasUnknown}
 	if q.Preempt != nil {
@@ -335,16 +335,16 @@ func (s *Finder) withoutLost(q *cell.Request) *cell.Request {
 	return &r
 }
 
-// fitsWithoutLost reports whether a gang fits once all attempts of unknown state are dead:
+// fitsWithoutUnknown reports whether a gang fits once all attempts of unknown state are dead:
 // their leaves are free then, and their cells may be bound elsewhere.
-func (s *Finder) fitsWithoutLost(q *cell.Request) bool {
-	defer s.Cluster.DemoteTemporarily(s.lostHolders())()
-	return s.Cluster.FitsLater(s.withoutLost(q), s.revocable(q))
+func (s *Finder) fitsWithoutUnknown(q *cell.Request) bool {
+	defer s.Cluster.DemoteTemporarily(s.unknownHolders())()
+	return s.Cluster.FitsLater(s.withoutUnknown(q), s.revocable(q))
 }
 
-// lostHolders returns the guaranteed allocations of unknown state of all VCs, in the order of
+// unknownHolders returns the guaranteed allocations of unknown state of all VCs, in the order of
 // their attempts.
-func (s *Finder) lostHolders() (out []cell.AllocID) {
+func (s *Finder) unknownHolders() (out []cell.AllocID) {
 	for space := int32(1); space < int32(len(s.Holders)); space++ {
 		for _, slot := range s.Holders[space] {
 			id := s.Attempts[slot].Alloc
@@ -357,16 +357,16 @@ func (s *Finder) lostHolders() (out []cell.AllocID) {
 	return out
 }
 
-// HeldBy returns the jobs whose attempts of unknown state keep a gang from cells: those on
+// UnknownBlockers returns the jobs whose attempts of unknown state keep a gang from cells: those on
 // leaves that it could have, or with cells that must be bound elsewhere for it. If there are
 // none it returns those that use up its VC's quota.
-func (s *Finder) HeldBy(j *tables.Job, g int32) []model.JobID {
+func (s *Finder) UnknownBlockers(j *tables.Job, g int32) []model.JobID {
 	q := s.Request(Want{J: j, G: g})
 	q.Avoided, q.IgnoreHealth = nil, true
 	if j.Spec.Priority >= cell.MinGuaranteed {
 		q.Preempt = &cell.Preemptible{Opportunistic: true, Below: j.Spec.Priority}
 	}
-	res, bound := s.placeWithoutLost(&q)
+	res, bound := s.placeWithoutUnknown(&q)
 	var by []model.JobID
 	blame := func(id cell.AllocID) {
 		for _, m := range s.MembersOf(id) {
@@ -389,10 +389,10 @@ func (s *Finder) HeldBy(j *tables.Job, g int32) []model.JobID {
 	return slices.Compact(by)
 }
 
-// placeWithoutLost places a gang as if all attempts of unknown state were dead. bound are those
+// placeWithoutUnknown places a gang as if all attempts of unknown state were dead. bound are those
 // whose cells must be bound elsewhere for that.
-func (s *Finder) placeWithoutLost(q *cell.Request) (res cell.Result, bound []cell.AllocID) {
-	r, past := s.withoutLost(q), s.revocable(q)
+func (s *Finder) placeWithoutUnknown(q *cell.Request) (res cell.Result, bound []cell.AllocID) {
+	r, past := s.withoutUnknown(q), s.revocable(q)
 	with := func(ids []cell.AllocID) bool {
 		defer s.Cluster.DemoteTemporarily(ids)()
 		found, ok := s.Cluster.PlaceLater(r, past)
@@ -401,7 +401,7 @@ func (s *Finder) placeWithoutLost(q *cell.Request) (res cell.Result, bound []cel
 		}
 		return ok
 	}
-	if bound = s.lostHolders(); with(nil) || !with(bound) {
+	if bound = s.unknownHolders(); with(nil) || !with(bound) {
 		return res, nil
 	}
 	for i, missed := 0, 0; i < len(bound) && missed < TrimMost; {

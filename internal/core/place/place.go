@@ -19,7 +19,7 @@ type Want struct {
 	G       int32
 	Prefer  cell.NodeSet // the policy's preferred nodes; the job's own come first
 	Only    cell.NodeSet // the only nodes allowed by the policy; nil is any
-	Near    model.Within // how far apart its leaves may be
+	Within  model.Within // how far apart its leaves may be
 	Blocked []bool       // by chain: reserved for gangs before it; nil is none
 	Keep    cell.LeafSet // leaves that are kept for bookings
 	Size    int32        // members its job is to have; 0 is the usual number
@@ -48,8 +48,8 @@ func (s *Finder) Request(w Want) cell.Request {
 	} else if w.Only != nil {
 		r.Allowed = w.Only
 	}
-	if w.Near != model.Anywhere {
-		r.Reach = s.Meeting(w, r)
+	if w.Within != model.Anywhere {
+		r.Reach = s.ReachLevels(w, r)
 	}
 	for _, n := range j.Spec.PreferredNodes {
 		if i := f.NodeIndex(n); i != cell.None {
@@ -60,7 +60,7 @@ func (s *Finder) Request(w Want) cell.Request {
 		r.Preferred = w.Prefer
 	}
 	r.Protected = s.spared(j, int(w.G))
-	r.Avoided = s.Closed(j)
+	r.Avoided = s.ClosedNodes(j)
 	for _, a := range tables.RareOf(w.Gang().Rare).Avoid {
 		if i := f.NodeIndex(a.Node); i != cell.None && a.Until > s.Now {
 			r.Avoided = r.Avoided.Add(i)
@@ -71,19 +71,19 @@ func (s *Finder) Request(w Want) cell.Request {
 	return r
 }
 
-// closeness is the key under which Meeting remembers its result.
-type closeness struct {
+// reachKey is the key under which Meeting remembers its result.
+type reachKey struct {
 	tables.FitKey
 	near model.Within
 }
 
-// Meeting returns, by chain, the level of the cell within which all leaves of a gang must lie:
+// ReachLevels returns, by chain, the level of the cell within which all leaves of a gang must lie:
 // the one that w.Near asks for or, if the gang does not fit an empty cluster so close together,
 // the next wider one. nil is any distance. A search that runs out of steps counts as no fit, as
 // it would later.
-func (s *Finder) Meeting(w Want, r cell.Request) []cell.Level {
+func (s *Finder) ReachLevels(w Want, r cell.Request) []cell.Level {
 	j := w.J
-	key := closeness{tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: w.Gang().Shape.Text}, w.Near}
+	key := reachKey{tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: w.Gang().Shape.Text}, w.Within}
 	if levels, ok := s.remembered().close[key]; ok {
 		return levels
 	}
@@ -91,7 +91,7 @@ func (s *Finder) Meeting(w Want, r cell.Request) []cell.Level {
 		r.Allowed = s.AllowedNodes(j.Spec)
 	}
 	r.Excluded, r.IgnoreHealth = nil, true
-	for near := w.Near; near > model.Anywhere; near-- {
+	for near := w.Within; near > model.Anywhere; near-- {
 		r.Reach = s.nearness(r.Members, near)
 		if _, ok := s.Vacant().Place(&r); ok {
 			break
@@ -150,10 +150,10 @@ func (s *Finder) AllowedNodes(spec *model.Job) cell.NodeSet {
 	return out
 }
 
-// Lifting returns the request with preemption allowed: of opportunistic work anywhere, and of
+// Preempting returns the request with preemption allowed: of opportunistic work anywhere, and of
 // guaranteed work of the same VC with a priority below limit. What is leaving anyway costs
 // nothing. Cells of attempts of unknown state are never counted on.
-func (s *Finder) Lifting(r cell.Request, limit cell.Priority) cell.Request {
+func (s *Finder) Preempting(r cell.Request, limit cell.Priority) cell.Request {
 	r.Preempt = &cell.Preemptible{Opportunistic: true, Below: limit}
 	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := s.Holder(id)
@@ -175,7 +175,7 @@ func (s *Finder) cost(a *tables.Attempt) cell.Cost {
 		full   = extras + 1
 	)
 	j := &s.Jobs[a.Job]
-	c := s.InOrder(a, min(s.lostWork(a), 1<<62))
+	c := s.OrderCost(a, min(s.lostWork(a), 1<<62))
 	c.Count, c.Preempted = 1, min(j.Preempted, fullGang-1)
 	extra, above := s.IsExtra(a), int32(j.Spec.Priority-cell.MinGuaranteed)
 	switch {
@@ -193,9 +193,9 @@ func (s *Finder) cost(a *tables.Attempt) cell.Cost {
 	return c
 }
 
-// InOrder is a cost that breaks ties by submission, the later submitted first, so that no
+// OrderCost is a cost that breaks ties by submission, the later submitted first, so that no
 // choice depends on which devices are used.
-func (s *Finder) InOrder(a *tables.Attempt, lost int64) cell.Cost {
+func (s *Finder) OrderCost(a *tables.Attempt, lost int64) cell.Cost {
 	const gangs = 1 << 14 // more than a job may have
 	at := int64(a.ID.Job)*gangs + int64(a.ID.Gang)
 	early := int64(1<<50) - min(at, 1<<50)
@@ -226,16 +226,16 @@ func (s *Finder) lostWork(a *tables.Attempt) int64 {
 type Plan struct {
 	Placement cell.Placement
 	Victims   []cell.AllocID  // must be dead before it starts; empty if the cells are free
-	Lazies    []cell.AllocID  // become opportunistic first, and keep running
-	Cleared   []cell.AllocID  // lose their guarantee and stop: their VC's cells must be bound elsewhere
+	Demoted   []cell.AllocID  // become opportunistic first, and keep running
+	Unbound   []cell.AllocID  // lose their guarantee and stop: their VC's cells must be bound elsewhere
 	Revoked   []int32         // reservations that are taken back, as attempt slots
-	Over      bool            // the policy lets it take cells from its own priority
+	OverPeers bool            // the policy lets it take cells from its own priority
 	Shift     cell.ChargeMove // charges of bad hardware that move
 }
 
 // Disturbs reports whether the plan takes anything from another gang, or moves charges.
 func (p *Plan) Disturbs() bool {
-	return len(p.Shift.Undoomed)+len(p.Victims)+len(p.Lazies)+len(p.Cleared)+len(p.Revoked) > 0
+	return len(p.Shift.Undoomed)+len(p.Victims)+len(p.Demoted)+len(p.Unbound)+len(p.Revoked) > 0
 }
 
 // Plan finds cells for a gang. It tries, in this order: free cells; making gangs of its VC
@@ -258,20 +258,20 @@ func (s *Finder) Plan(w Want) (Plan, bool) {
 	if j.Spec.Priority < cell.MinGuaranteed || r.Space == 0 {
 		return Plan{}, false
 	}
-	lift := func() (Plan, bool) { return s.PlanLifted(s.Lifting(r, cell.MinGuaranteed)) }
+	lift := func() (Plan, bool) { return s.PlanRequest(s.Preempting(r, cell.MinGuaranteed)) }
 	m := s.moverOf(j, g, func() (ok bool) {
 		if !extra {
-			return s.couldLift(j, g, &r)
+			return s.couldPreempt(j, g, &r)
 		}
 		_, ok = lift()
 		return ok
 	})
-	if p, over, ok := m.Plan(func() (Plan, bool) { return s.PlanLifted(r) }); over {
+	if p, over, ok := m.Plan(func() (Plan, bool) { return s.PlanRequest(r) }); over {
 		return p, ok
 	}
-	if lazies := s.lazies(r.Space, j.Spec.Priority); !extra && len(lazies) > 0 {
+	if lazies := s.demotable(r.Space, j.Spec.Priority); !extra && len(lazies) > 0 {
 		if done, res, ok := s.Cluster.FitsDemoting(&r, lazies, s.Tied); ok {
-			return Plan{Placement: res.Placement, Lazies: done}, true
+			return Plan{Placement: res.Placement, Demoted: done}, true
 		}
 	}
 	if m != nil || extra {
@@ -289,13 +289,13 @@ func (s *Finder) Plan(w Want) (Plan, bool) {
 	if over || s.Cluster.NumCharges() == 0 {
 		return p, ok
 	}
-	return s.planUncharging(j, g, r)
+	return s.planFreeingCharged(j, g, r)
 }
 
 // planGuaranteed preempts, or, where that does not suffice, also revokes reservations of lower
 // priorities.
 func (s *Finder) planGuaranteed(r *cell.Request) (Plan, bool) {
-	if p, ok := s.planLifting(r, r.Priority); ok {
+	if p, ok := s.planPreempting(r, r.Priority); ok {
 		return s.orRevoking(r, p), true
 	}
 	return s.PlanRevoking(s.Reservations(r.Space, r.Priority),
@@ -310,7 +310,7 @@ func (s *Finder) orRevoking(r *cell.Request, p Plan) Plan {
 		return p
 	}
 	top := cell.Opportunistic
-	for _, ids := range [2][]cell.AllocID{p.Victims, p.Cleared} {
+	for _, ids := range [2][]cell.AllocID{p.Victims, p.Unbound} {
 		for _, id := range ids {
 			if a := s.Holder(id); s.Steady(a) && !s.IsExtra(a) && !s.Cluster.Alloc(id).Opportunistic() {
 				top = max(top, s.Jobs[a.Job].Spec.Priority)
@@ -329,24 +329,24 @@ func (s *Finder) orRevoking(r *cell.Request, p Plan) Plan {
 // TrimMost bounds how many victims may prove necessary while superfluous ones are looked for.
 const TrimMost = 64
 
-// planLifting preempts. It tries opportunistic work alone, then making gangs of the VC
+// planPreempting preempts. It tries opportunistic work alone, then making gangs of the VC
 // opportunistic as well, then members above a minimum, then full gangs of rising priorities.
-func (s *Finder) planLifting(r *cell.Request, prio cell.Priority) (Plan, bool) {
+func (s *Finder) planPreempting(r *cell.Request, prio cell.Priority) (Plan, bool) {
 	limits := s.Limits(r.Space, prio)
 	if r.Leaves() <= s.Cluster.IdleCount()+s.Cluster.PreemptibleCount() { // else too little is lent
-		if p, ok := s.PlanLifted(s.Lifting(*r, limits[0])); ok {
+		if p, ok := s.PlanRequest(s.Preempting(*r, limits[0])); ok {
 			return p, true
 		}
 	}
 	if len(limits) == 1 {
 		return Plan{}, false // no guaranteed gang has a lower priority
 	}
-	if p, ok := s.planLazyLifting(*r, s.lazies(r.Space, prio)); ok {
+	if p, ok := s.planDemoting(*r, s.demotable(r.Space, prio)); ok {
 		return p, true
 	}
 	if s.PartialJobs > 0 {
 		_, p, ok := lowest(s, limits[1:], func(limit cell.Priority) cell.Request {
-			q := s.Lifting(*r, cell.MinGuaranteed)
+			q := s.Preempting(*r, cell.MinGuaranteed)
 			q.Preempt.Also = s.extrasBelow(r.Space, limit)
 			return q
 		})
@@ -355,14 +355,14 @@ func (s *Finder) planLifting(r *cell.Request, prio cell.Priority) (Plan, bool) {
 		}
 	}
 	limit, p, ok := lowest(s, limits[1:], func(limit cell.Priority) cell.Request {
-		q := s.Lifting(*r, limit)
+		q := s.Preempting(*r, limit)
 		q.Preempt.Also = s.extrasBelow(r.Space, prio)
 		return q
 	})
 	if ok {
-		return s.orClearing(*r, limit, p), true
+		return s.orUnbinding(*r, limit, p), true
 	}
-	return s.PlanClearing(*r, s.AnyBelow(r.Space, prio))
+	return s.PlanUnbinding(*r, s.GuaranteedBelow(r.Space, prio))
 }
 
 // lowest finds the lowest of some rising limits with which a request finds cells. It asks the
@@ -392,23 +392,23 @@ func lowest(s *Finder, limits []cell.Priority, request func(cell.Priority) cell.
 	return limit, s.PlanOf(q, s.Cluster.MinimizeVictims(&q, found), false), true
 }
 
-// planLazyLifting makes as few gangs of the VC opportunistic as it can, and preempts other
+// planDemoting makes as few gangs of the VC opportunistic as it can, and preempts other
 // opportunistic work on the leaves that the gang gets.
-func (s *Finder) planLazyLifting(r cell.Request, lazies []cell.AllocID) (Plan, bool) {
+func (s *Finder) planDemoting(r cell.Request, lazies []cell.AllocID) (Plan, bool) {
 	if len(lazies) == 0 {
 		return Plan{}, false
 	}
-	q := s.Lifting(r, cell.MinGuaranteed)
+	q := s.Preempting(r, cell.MinGuaranteed)
 	q.Preempt = &cell.Preemptible{Also: func(id cell.AllocID) bool {
 		return s.Cluster.Alloc(id).Opportunistic() && !s.HasUnknown(id) && !slices.Contains(lazies, id) &&
 			(r.Protected == nil || !r.Protected(id))
 	}}
 	done, res, ok := s.Cluster.FitsDemoting(&q, lazies, s.Tied)
-	return Plan{Placement: res.Placement, Lazies: done, Victims: res.Victims}, ok
+	return Plan{Placement: res.Placement, Demoted: done, Victims: res.Victims}, ok
 }
 
-// PlanLifted returns the plan for one request, which names what may be preempted.
-func (s *Finder) PlanLifted(q cell.Request) (Plan, bool) {
+// PlanRequest returns the plan for one request, which names what may be preempted.
+func (s *Finder) PlanRequest(q cell.Request) (Plan, bool) {
 	res, ok := s.Cluster.Place(&q)
 	if !ok {
 		return Plan{}, false
@@ -434,9 +434,9 @@ func (s *Finder) Limits(space int32, prio cell.Priority) []cell.Priority {
 	return limits
 }
 
-// lazies returns the allocations of a VC below a priority that may become opportunistic:
+// demotable returns the allocations of a VC below a priority that may become opportunistic:
 // members above a minimum first, then the lowest priority, then the last submitted.
-func (s *Finder) lazies(space int32, prio cell.Priority) []cell.AllocID {
+func (s *Finder) demotable(space int32, prio cell.Priority) []cell.AllocID {
 	if !s.AllowsLazyBelow(space, prio) {
 		return nil
 	}
@@ -515,7 +515,7 @@ func (s *Finder) PlanHigher(r *cell.Request, prio cell.Priority) (Plan, bool) {
 	if res, ok := s.Cluster.Place(r); ok {
 		return Plan{Placement: res.Placement}, true
 	}
-	return s.planLifting(r, prio)
+	return s.planPreempting(r, prio)
 }
 
 // Reservations returns the slots of the VC's reservations below a priority: the lowest priority

@@ -9,9 +9,9 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// LaziesAt returns the lazily preempted gangs of one priority of a VC, by submission: full
+// LazyGangs returns the lazily preempted gangs of one priority of a VC, by submission: full
 // gangs, or with extras the members above a minimum.
-func (s *Finder) LaziesAt(space int32, prio cell.Priority, extras bool) []index.Queued {
+func (s *Finder) LazyGangs(space int32, prio cell.Priority, extras bool) []index.Queued {
 	q := s.Lazy[space]
 	var out []index.Queued
 	for _, e := range q[index.Below(q, prio+1):index.Below(q, prio)] {
@@ -36,7 +36,7 @@ func (s *Finder) PlanUpgrade(a *tables.Attempt) (binds []cell.Bind, sh cell.Char
 	for ci := range chains {
 		chains[ci] = s.waitsFor(s.Entry(a), int16(ci))
 	}
-	p, _, ok := s.Mover(&s.Jobs[a.Job], a.ID.Gang, chains).Plan(func() (Plan, bool) { return Plan{}, fits() })
+	p, _, ok := s.ChargeMover(&s.Jobs[a.Job], a.ID.Gang, chains).Plan(func() (Plan, bool) { return Plan{}, fits() })
 	return binds, p.Shift, ok
 }
 

@@ -16,41 +16,41 @@ import (
 // such a gang (postponed) until all other VCs were walked: gangs that need no move go first, in
 // every VC. The others follow by priority and submission, whatever their VC.
 //
-// Each gang has one turn in a Decide (Moving.Had). A gang that found nothing before its VC
+// Each gang has one turn in a Decide (Moving.TurnIn). A gang that found nothing before its VC
 // stopped has no second turn: it must not take what gangs behind it got since. It is looked at
 // in the next decision. The walks end, since each move starts a gang or gives it a reservation.
 
-// Limits for Moving.Movers. As Moving.Late, Everybody means that the walk did not stop.
+// Limits for ChargeMoves.Movers. As ChargeMoves.Late, NoGang means that the walk did not stop.
 var (
-	Everybody = InTurn{}
-	Nobody    = InTurn{prio: cell.MaxGuaranteed + 1}
+	NoGang    = QueuePos{}
+	BeforeAll = QueuePos{prio: cell.MaxGuaranteed + 1}
 )
 
-// InTurn orders waiting gangs of all VCs by priority and submission.
-type InTurn struct {
+// QueuePos orders waiting gangs of all VCs by priority and submission.
+type QueuePos struct {
 	prio cell.Priority
 	model.GangRef
 }
 
 // Compare orders by priority, the highest first, then by submission.
-func (a InTurn) Compare(b InTurn) int {
+func (a QueuePos) Compare(b QueuePos) int {
 	return cmp.Or(cmp.Compare(b.prio, a.prio), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Gang, b.Gang))
 }
 
-// Moving is what the walks of one Decide share about moving charges.
-type Moving struct {
-	Movers   InTurn                // only gangs before it may move charges
-	Late     InTurn                // the gang at which the VC's walk stopped; Everybody if none
-	News     bool                  // jobs, nodes or charges were settled before the walks
-	Walks    int                   // number of walks of VCs so far
-	Tries    int                   // failed tries to move charges, since the last success in this walk
-	Had      map[model.GangRef]int // by gang, the walk in which it had its turn; only if charges exist
-	InTheWay uint64                // event after which charges first blocked a gang; 0 if none
+// ChargeMoves is what the walks of one Decide share about moving charges.
+type ChargeMoves struct {
+	MoveBefore   QueuePos              // only gangs before it may move charges
+	StoppedAt    QueuePos              // the gang at which the VC's walk stopped; Everybody if none
+	AnySettled   bool                  // jobs, nodes or charges were settled before the walks
+	Walks        int                   // number of walks of VCs so far
+	Tries        int                   // failed tries to move charges, since the last success in this walk
+	TurnIn       map[model.GangRef]int // by gang, the walk in which it had its turn; only if charges exist
+	BlockedSince uint64                // event after which charges first blocked a gang; 0 if none
 }
 
 // Postponed is a VC whose walk stopped at a gang that needs charges moved.
 type Postponed struct {
-	At    InTurn
+	At    QueuePos
 	Space int32
 }
 
@@ -60,23 +60,23 @@ func (s *Finder) HasTurn(ref model.GangRef) bool {
 	if s.Cluster.NumCharges() == 0 {
 		return true // no walk stops
 	}
-	if s.Charges.Had == nil {
-		s.Charges.Had = map[model.GangRef]int{}
+	if s.Charges.TurnIn == nil {
+		s.Charges.TurnIn = map[model.GangRef]int{}
 	}
-	if _, had := s.Charges.Had[ref]; !had {
-		s.Charges.Had[ref] = s.Charges.Walks
+	if _, had := s.Charges.TurnIn[ref]; !had {
+		s.Charges.TurnIn[ref] = s.Charges.Walks
 	}
-	return s.Charges.Had[ref] == s.Charges.Walks
+	return s.Charges.TurnIn[ref] == s.Charges.Walks
 }
 
-// PostponedMost bounds how often postponed VCs alternate in one Decide.
-const PostponedMost = 64
+// MaxPostponed bounds how often postponed VCs alternate in one Decide.
+const MaxPostponed = 64
 
-// mover looks for other places of the charges, so that one gang fits.
-type mover struct {
+// chargeMover looks for other places of the charges, so that one gang fits.
+type chargeMover struct {
 	s      *Finder
 	space  int32 // its VC
-	at     InTurn
+	at     QueuePos
 	chains []bool          // chains that the gang could use
 	needs  map[needed]bool // cache of need
 }
@@ -86,23 +86,23 @@ type needed struct {
 	chain int16
 }
 
-// Mover returns a gang's mover; nil for opportunistic gangs and where nothing is charged.
-func (s *Finder) Mover(j *tables.Job, g int32, chains []bool) *mover {
+// ChargeMover returns a gang's mover; nil for opportunistic gangs and where nothing is charged.
+func (s *Finder) ChargeMover(j *tables.Job, g int32, chains []bool) *chargeMover {
 	if s.Cluster.NumCharges() == 0 || j.Spec.Priority < cell.MinGuaranteed {
 		return nil
 	}
-	return &mover{s: s, space: j.Space, at: InTurn{j.Spec.Priority, model.GangRef{Job: j.ID, Gang: g}},
+	return &chargeMover{s: s, space: j.Space, at: QueuePos{j.Spec.Priority, model.GangRef{Job: j.ID, Gang: g}},
 		chains: chains, needs: map[needed]bool{}}
 }
 
 // moverOf returns the mover of a gang that waits for cells; nil where moving charges would not
 // help it, whatever it preempts.
-func (s *Finder) moverOf(j *tables.Job, g int, fits func() bool) *mover {
-	if s.Cluster.NumCharges() == 0 || s.Charges.Tries > MovingMost || !s.concerned(j) {
+func (s *Finder) moverOf(j *tables.Job, g int, fits func() bool) *chargeMover {
+	if s.Cluster.NumCharges() == 0 || s.Charges.Tries > MovingMost || !s.chargesMatter(j) {
 		return nil
 	}
-	chains, _ := s.Wants(j, int32(g))
-	m := s.Mover(j, int32(g), chains)
+	chains, _ := s.ChainsAndPins(j, int32(g))
+	m := s.ChargeMover(j, int32(g), chains)
 	if m != nil {
 		if _, ok := m.shift(fits); !ok {
 			return nil
@@ -111,10 +111,10 @@ func (s *Finder) moverOf(j *tables.Job, g int, fits func() bool) *mover {
 	return m
 }
 
-// concerned reports whether charges may keep a job from cells. If none is in its VC or around
+// chargesMatter reports whether charges may keep a job from cells. If none is in its VC or around
 // it, the healthy cells suffice for the VC's quota. They may still lie on nodes that the job
 // may not use, or too far apart.
-func (s *Finder) concerned(j *tables.Job) bool {
+func (s *Finder) chargesMatter(j *tables.Job) bool {
 	if j.Spec.Restricted() || slices.ContainsFunc(s.Cluster.Charges(),
 		func(ch cell.Charge) bool { return s.Cluster.SameOutermost(j.Space, ch.Space) }) {
 		return true
@@ -126,7 +126,7 @@ func (s *Finder) concerned(j *tables.Job) bool {
 
 // Plan looks for places of the charges with which try finds a plan. over says that the caller's
 // search ends here: with a plan, or because gangs of other VCs move charges first.
-func (m *mover) Plan(try func() (Plan, bool)) (p Plan, over, ok bool) {
+func (m *chargeMover) Plan(try func() (Plan, bool)) (p Plan, over, ok bool) {
 	if m == nil {
 		return Plan{}, false, false
 	}
@@ -137,9 +137,9 @@ func (m *mover) Plan(try func() (Plan, bool)) (p Plan, over, ok bool) {
 	if !ok {
 		return Plan{}, false, false
 	}
-	if m.s.Charges.Movers != Everybody && m.at.Compare(m.s.Charges.Movers) >= 0 {
+	if m.s.Charges.MoveBefore != NoGang && m.at.Compare(m.s.Charges.MoveBefore) >= 0 {
 		if !m.s.IsPostponed() {
-			m.s.Charges.Late = m.at
+			m.s.Charges.StoppedAt = m.at
 		}
 		return Plan{}, true, false
 	}
@@ -147,28 +147,28 @@ func (m *mover) Plan(try func() (Plan, bool)) (p Plan, over, ok bool) {
 	return p, true, true
 }
 
-// planUncharging takes the guarantee of lower priorities that use charged cells: such a charge
+// planFreeingCharged takes the guarantee of lower priorities that use charged cells: such a charge
 // cannot move while its cell is in use. Gangs whose jobs do not allow lazy preemption are
 // stopped. Nothing is taken unless the gang then gets cells.
-func (s *Finder) planUncharging(j *tables.Job, g int, r cell.Request) (Plan, bool) {
+func (s *Finder) planFreeingCharged(j *tables.Job, g int, r cell.Request) (Plan, bool) {
 	holders := s.onCharged(r.Space, r.Priority)
 	if len(holders) == 0 || s.Charges.Tries > MovingMost {
 		return Plan{}, false
 	}
-	chains, _ := s.Wants(j, int32(g))
-	m := s.Mover(j, int32(g), chains)
+	chains, _ := s.ChainsAndPins(j, int32(g))
+	m := s.ChargeMover(j, int32(g), chains)
 	try := func(holders []cell.AllocID) (p Plan, ok bool) {
 		ids := s.withAbove(holders)
 		defer s.Cluster.DemoteTemporarily(ids)()
 		p, _, ok = m.Plan(func() (Plan, bool) {
-			q := s.Lifting(r, r.Priority)
+			q := s.Preempting(r, r.Priority)
 			res, ok := s.Cluster.Place(&r)
 			if !ok {
 				if res, ok = s.Cluster.Place(&q); ok {
 					res = s.withExtras(q, res, false)
 				}
 			}
-			return s.clearing(ids, res), ok
+			return s.unbindingPlan(ids, res), ok
 		})
 		return p, ok
 	}
@@ -200,21 +200,21 @@ func (s *Finder) onCharged(space int32, prio cell.Priority) []cell.AllocID {
 }
 
 // shift looks for places of the charges with which fits is true, and counts its tries.
-func (m *mover) shift(fits func() bool) (cell.ChargeMove, bool) {
+func (m *chargeMover) shift(fits func() bool) (cell.ChargeMove, bool) {
 	s := m.s
 	ask := cell.ChargeMoveRequest{Space: m.space, Chains: m.chains, Idle: s.idleVC, Needs: m.need, Fits: fits}
 	sh, ok := s.Cluster.MoveCharges(&ask)
 	if s.Charges.Tries += ask.Tries; ok {
 		s.Charges.Tries = 0 // successful tries do not count
 	}
-	if ask.Helps && !ok && s.Charges.InTheWay == 0 {
-		s.Charges.InTheWay = s.Seq // gangs placed later may not need those cells any more
+	if ask.Helps && !ok && s.Charges.BlockedSince == 0 {
+		s.Charges.BlockedSince = s.Seq // gangs placed later may not need those cells any more
 	}
 	return sh, ok
 }
 
 // IsPostponed reports whether the walk of this VC has stopped until the other VCs were walked.
-func (s *Finder) IsPostponed() bool { return s.Charges.Late != Everybody }
+func (s *Finder) IsPostponed() bool { return s.Charges.StoppedAt != NoGang }
 
 // MovingMost bounds the failed tries to move charges in one walk of a VC. Beyond it, gangs are
 // placed without moving charges.
@@ -248,7 +248,7 @@ func (s *Finder) waitsFor(e index.Queued, chain int16) bool {
 			return len(t.Leaves) > 0 && f.Cells[f.Leaves[t.Leaves[0]]].Chain == chain
 		})
 	}
-	chains, _ := s.Wants(j, e.Gang)
+	chains, _ := s.ChainsAndPins(j, e.Gang)
 	return chains[chain]
 }
 
@@ -262,7 +262,7 @@ func (s *Finder) lazyOf(e index.Queued) *tables.Attempt {
 
 // need reports whether a guaranteed gang of a VC, or of VCs inside it, needs cells of a chain.
 // A gang that would not fit even an emptied VC needs none.
-func (m *mover) need(space int32, chain int16) bool {
+func (m *chargeMover) need(space int32, chain int16) bool {
 	key := needed{space, chain}
 	n, known := m.needs[key]
 	if !known {
@@ -274,7 +274,7 @@ func (m *mover) need(space int32, chain int16) bool {
 
 // needsCells is need without its cache.
 func (s *Finder) needsCells(space int32, chain int16) bool {
-	var vain []whoAsked
+	var vain []hopelessKey
 	for v := range int32(len(s.Queues)) {
 		if !s.inside(v, space) {
 			continue
@@ -282,7 +282,7 @@ func (s *Finder) needsCells(space int32, chain int16) bool {
 		if slices.ContainsFunc(s.Lazy[v], func(e index.Queued) bool { return s.waitsFor(e, chain) }) ||
 			slices.ContainsFunc(s.Queues[v], func(e index.Queued) bool {
 				return s.waitsFor(e, chain) &&
-					!s.inVain(e, &vain)
+					!s.isHopeless(e, &vain)
 			}) {
 			return true
 		}
@@ -290,12 +290,12 @@ func (s *Finder) needsCells(space int32, chain int16) bool {
 	return false
 }
 
-// inVain reports whether what is charged to a gang's VC keeps it from fitting even if all of
+// isHopeless reports whether what is charged to a gang's VC keeps it from fitting even if all of
 // the VC left: it loses nothing by one more charge. vain collects the shapes that are hopeless.
-func (s *Finder) inVain(e index.Queued, vain *[]whoAsked) bool {
+func (s *Finder) isHopeless(e index.Queued, vain *[]hopelessKey) bool {
 	defer s.BlameJob(e.Job)
 	j := &s.Jobs[e.Slot]
-	this := whoAsked{j.Gangs[e.Gang].Shape.Text, cell.MaxGuaranteed}
+	this := hopelessKey{j.Gangs[e.Gang].Shape.Text, cell.MaxGuaranteed}
 	if slices.Contains(*vain, this) {
 		return true
 	}
@@ -322,17 +322,17 @@ func (s *Finder) inside(v, space int32) bool {
 	return v == space && v > 0
 }
 
-// whoAsked is the key for the answers of inVain.
-type whoAsked struct {
+// hopelessKey is the key for the answers of isHopeless.
+type hopelessKey struct {
 	shape string
 	prio  cell.Priority
 }
 
-// couldLift reports whether a request fits if it may preempt lower priorities of its VC and
+// couldPreempt reports whether a request fits if it may preempt lower priorities of its VC and
 // revoke their reservations.
-func (s *Finder) couldLift(j *tables.Job, g int, r *cell.Request) bool {
-	q := s.Lifting(*r, r.Priority)
-	if s.full(j, g, &q) {
+func (s *Finder) couldPreempt(j *tables.Job, g int, r *cell.Request) bool {
+	q := s.Preempting(*r, r.Priority)
+	if s.exceedsAvailable(j, g, &q) {
 		return false
 	}
 	find := func([]int32) (Plan, bool) {
@@ -349,6 +349,6 @@ func (s *Finder) couldLift(j *tables.Job, g int, r *cell.Request) bool {
 // MustWalk reports whether the walk of a VC may find something. With charges, any settled event
 // may: a charge may move once another gang does not need the cells any more.
 func (s *Finder) MustWalk(space int32) bool {
-	return s.AllDirty || s.Charges.News && s.Cluster.NumCharges() > 0 || s.Dirty.Guaranteed[space] || s.Dirty.OrderChanged[space] ||
+	return s.AllDirty || s.Charges.AnySettled && s.Cluster.NumCharges() > 0 || s.Dirty.Guaranteed[space] || s.Dirty.OrderChanged[space] ||
 		s.Dirty.Backfills[space]
 }

@@ -13,21 +13,21 @@ import (
 // How a walk takes over existing bookings: those whose cells can still be had stay, as much
 // later as what is before them; the others are made anew.
 
-// enter takes over the bookings of a priority when the walk reaches it, in the order in which
+// enterPriority takes over the bookings of a priority when the walk reaches it, in the order in which
 // they were made. One whose cells cannot be had is made anew beside those before it, and those
 // after it give way. One without a time comes last: it was told none.
-func (o *bookings) enter(p cell.Priority) {
+func (o *bookings) enterPriority(p cell.Priority) {
 	if p == o.prio {
 		return
 	}
 	o.prio = p
-	o.passed = o.passed[:0]
+	o.waiters = o.waiters[:0]
 	clear(o.failed)
-	clear(o.crowded)
+	clear(o.unbookable)
 	clear(o.endless)
-	var lost []asking
-	for _, a := range o.inTurn(p) {
-		if !o.entitled(a) {
+	var lost []candidate
+	for _, a := range o.bookedGangs(p) {
+		if !o.mayBook(a) {
 			continue
 		}
 		if b, ok := o.restore(a); ok && o.add(b) {
@@ -38,40 +38,40 @@ func (o *bookings) enter(p cell.Priority) {
 			lost = append(lost, a)
 			continue
 		}
-		o.anew(a)
+		o.rebook(a)
 	}
 	for _, a := range lost {
-		o.anew(a)
+		o.rebook(a)
 	}
 	o.retime()
 	o.forward()
 }
 
-// inTurn returns the booked gangs of a priority, in the order in which their bookings were
+// bookedGangs returns the booked gangs of a priority, in the order in which their bookings were
 // made.
-func (o *bookings) inTurn(p cell.Priority) []asking {
-	var out []asking
+func (o *bookings) bookedGangs(p cell.Priority) []candidate {
+	var out []candidate
 	for _, ref := range o.s.Booked {
 		j := o.s.Find(ref.Job)
 		if o.s.Space(j.Spec.VC) == o.space && j.Spec.Priority == p && o.s.Eligible(j, ref.Gang) &&
 			j.Gangs[ref.Gang].Attempt == tables.None {
-			out = append(out, o.asking(j, ref.Gang))
+			out = append(out, o.candidateOf(j, ref.Gang))
 		}
 	}
-	slices.SortStableFunc(out, func(a, b asking) int { return cmp.Compare(a.turn, b.turn) })
+	slices.SortStableFunc(out, func(a, b candidate) int { return cmp.Compare(a.turn, b.turn) })
 	return out
 }
 
 // told is the start of a gang's booking as it was told; 0 without a booking or a time.
-func (a asking) told() model.Time {
+func (a candidate) told() model.Time {
 	if was := tables.RareOf(a.j.Gangs[a.g].Rare).Booked; was != nil {
 		return was.Start
 	}
 	return 0
 }
 
-// anew books a gang again: under easy at each walk, else because its booking lost its cells.
-func (o *bookings) anew(a asking) {
+// rebook books a gang again: under easy at each walk, else because its booking lost its cells.
+func (o *bookings) rebook(a candidate) {
 	b, _, ok := o.search(a, o.s.Now)
 	if !ok {
 		return
@@ -80,7 +80,7 @@ func (o *bookings) anew(a asking) {
 	switch {
 	case b.start == 0 || was == 0:
 	case !o.easy:
-		b.first, b.clear = b.start, b.start
+		b.first, b.freeUnpassed = b.start, b.start
 	case was < b.start && b.start <= was.Add(maxUntold):
 		b.start = was // close enough to what was told
 	}
@@ -89,21 +89,21 @@ func (o *bookings) anew(a asking) {
 }
 
 // restore restores a booking that keeps its cells, if they can still be had.
-func (o *bookings) restore(a asking) (book, bool) {
+func (o *bookings) restore(a candidate) (booking, bool) {
 	defer o.s.BlameJob(a.ref.Job) // not the job whose turn it is
 	was := tables.RareOf(a.j.Gangs[a.g].Rare).Booked
 	if len(was.Leaves) == 0 {
-		return book{}, false
+		return booking{}, false
 	}
 	leaves, binds, ok := o.standing(was)
 	if !ok {
-		return book{}, false
+		return booking{}, false
 	}
 	b := o.newBook(a, was.Start, leaves, binds)
-	if !o.slide(a, &b) || !o.obtainable(a, &b) || !slices.Equal(binds, was.Binds) && !o.packs(a, &b) {
-		return book{}, false
+	if !o.delay(a, &b) || !o.obtainable(a, &b) || !slices.Equal(binds, was.Binds) && !o.packs(a, &b) {
+		return booking{}, false
 	}
-	b.due, b.kept = b.free == o.s.Now, true
+	b.due, b.keepsCells = b.free == o.s.Now, true
 	if was.Start == 0 {
 		b.after = o.unlimited(a, b.leaves)
 	}
@@ -115,10 +115,10 @@ func (o *bookings) restore(a asking) (book, bool) {
 func (o *bookings) retime() {
 	for i := range len(o.books) {
 		b := &o.books[i]
-		if b.over || b.prio != o.prio || b.start != 0 || len(o.books) == maxNoted {
+		if b.ended || b.prio != o.prio || b.start != 0 || len(o.books) == maxNoted {
 			continue
 		}
-		a := o.asking(o.s.Find(b.ref.Job), b.ref.Gang)
+		a := o.candidateOf(o.s.Find(b.ref.Job), b.ref.Gang)
 		t, res, ok := o.earliest(a, o.instants(a, o.s.Now+1))
 		switch {
 		case ok:
@@ -126,13 +126,13 @@ func (o *bookings) retime() {
 		case len(b.after) == 0: // only other bookings are in the way by now
 			o.forget(a.ref)
 			o.rehold()
-			o.anew(a)
+			o.rebook(a)
 		}
 	}
 }
 
 // replace puts a booking in the place of the gang's old one.
-func (o *bookings) replace(a asking, b book) {
+func (o *bookings) replace(a candidate, b booking) {
 	o.forget(a.ref)
 	o.rehold()
 	o.add(b)
@@ -164,8 +164,8 @@ func (o *bookings) standing(was *model.Booked) ([]cell.LeafID, []cell.Bind, bool
 
 // packs reports whether a gang fits exactly the leaves of a booking. After its cells moved,
 // they may no longer be on one node together.
-func (o *bookings) packs(a asking, b *book) bool {
-	r := o.s.Lifting(o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer}), a.prio)
+func (o *bookings) packs(a candidate, b *booking) bool {
+	r := o.s.Preempting(o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer}), a.prio)
 	var elsewhere cell.LeafSet
 	for l := range o.s.Cluster.Forest().Leaves {
 		elsewhere = elsewhere.Add(cell.LeafID(l))
@@ -178,9 +178,9 @@ func (o *bookings) packs(a asking, b *book) bool {
 
 // newBook makes a booking of leaves in preassigned cells of the VC. The cells of VCs around it
 // come with these and are not listed.
-func (o *bookings) newBook(a asking, start model.Time, leaves []cell.LeafID, binds []cell.Bind) book {
+func (o *bookings) newBook(a candidate, start model.Time, leaves []cell.LeafID, binds []cell.Bind) booking {
 	binds = slices.DeleteFunc(slices.Clone(binds), func(b cell.Bind) bool { return b.Space != 0 })
-	b := book{ref: a.ref, prio: a.prio, start: start, first: start, free: start, end: forever, leaves: leaves,
+	b := booking{ref: a.ref, prio: a.prio, start: start, first: start, free: start, end: forever, leaves: leaves,
 		binds: binds, since: o.s.Now}
 	if start > 0 {
 		b.end = a.until(start)
@@ -191,22 +191,22 @@ func (o *bookings) newBook(a asking, start model.Time, leaves []cell.LeafID, bin
 			b.first = min(first, start)
 		}
 	}
-	if b.clear = b.first; b.turn == 0 {
-		o.turns++
-		b.turn = o.turns
+	if b.freeUnpassed = b.first; b.turn == 0 {
+		o.lastTurn++
+		b.turn = o.lastTurn
 	}
-	b.chains, b.pins = o.s.Wants(a.j, a.g)
+	b.chains, b.pins = o.s.ChainsAndPins(a.j, a.g)
 	for _, l := range leaves {
 		b.set = b.set.Add(l)
 	}
 	return b
 }
 
-// slide makes a booking later by as much as the gangs before it on its cells leave later than
+// delay makes a booking later by as much as the gangs before it on its cells leave later than
 // told: limits count from the start, which takes a while. Bookings stay on their cells and in
 // their order. It is false if a gang there has no limit or should have left more than maxUntold
 // ago.
-func (o *bookings) slide(a asking, b *book) bool {
+func (o *bookings) delay(a candidate, b *booking) bool {
 	if b.start == 0 {
 		return true
 	}
@@ -215,21 +215,21 @@ func (o *bookings) slide(a asking, b *book) bool {
 	for _, l := range b.leaves {
 		hold, promised := o.s.Cluster.Holder(l)
 		for _, id := range []cell.AllocID{hold, promised} {
-			if id == cell.None || o.yields(a, id) {
+			if id == cell.None || o.preemptible(a, id) {
 				continue
 			}
-			end := o.over[o.s.ByAlloc[id]]
+			end := o.leftBy[o.s.ByAlloc[id]]
 			if end.Add(maxUntold) < o.s.Now || end == forever {
 				return false
 			}
 			if b.free = max(b.free, end); o.before(id, b) {
-				b.clear = max(b.clear, end)
+				b.freeUnpassed = max(b.freeUnpassed, end)
 			}
 		}
 	}
 	for again := true; again; {
 		again = false
-		b.end, a.turns, a.late = a.until(b.free), true, b.late()
+		b.end, a.atBooking, a.late = a.until(b.free), true, b.late()
 		m := o.mask(a, b.free, b.end)
 		for i := range o.books {
 			by := &o.books[i]
@@ -241,7 +241,7 @@ func (o *bookings) slide(a asking, b *book) bool {
 			}
 			b.free, again = by.end, true
 			if by.prio > b.prio || by.turn < b.turn {
-				b.clear = max(b.clear, by.end)
+				b.freeUnpassed = max(b.freeUnpassed, by.end)
 			}
 			break
 		}
@@ -251,7 +251,7 @@ func (o *bookings) slide(a asking, b *book) bool {
 
 // before reports whether a holder got its cells, or a booking for them, before a booking was
 // made, or has a higher priority.
-func (o *bookings) before(id cell.AllocID, b *book) bool {
+func (o *bookings) before(id cell.AllocID, b *booking) bool {
 	h := o.s.Holder(id)
 	if turn := tables.RareOf(h.Rare).BookingTurn; turn != 0 && turn < b.turn {
 		return true
@@ -261,8 +261,8 @@ func (o *bookings) before(id cell.AllocID, b *book) bool {
 
 // obtainable reports whether the leaves of a booking are free at its start, as far as limits
 // tell, and not kept for another booking.
-func (o *bookings) obtainable(a asking, b *book) bool {
-	a.turns, a.late = true, b.late()
+func (o *bookings) obtainable(a candidate, b *booking) bool {
+	a.atBooking, a.late = true, b.late()
 	if b.set.Meets(o.kept(a, b.free, b.end)) {
 		return false
 	}
@@ -272,11 +272,11 @@ func (o *bookings) obtainable(a asking, b *book) bool {
 		hold, promised := o.s.Cluster.Holder(l)
 		node := f.Cells[f.Leaves[l]].Node
 		switch {
-		case promised != cell.None && !o.clears(a, promised, b.free), o.s.LeafBad(l):
+		case promised != cell.None && !o.outOfWay(a, promised, b.free), o.s.LeafBad(l):
 			return false
 		case r.Avoided.Has(node), r.Allowed != nil && !r.Allowed.Has(node): // the configuration changed
 			return false
-		case hold == cell.None, o.clears(a, hold, b.free):
+		case hold == cell.None, o.outOfWay(a, hold, b.free):
 		case b.start != 0 || o.s.HasUnknown(hold):
 			return false
 		}
@@ -294,7 +294,7 @@ func (o *bookings) forward() {
 	first := true
 	for i := range len(o.books) {
 		b := &o.books[i]
-		if b.prio != o.prio || !b.timed() || b.free <= o.s.Now || b.over || len(o.books) == maxNoted {
+		if b.prio != o.prio || !b.timed() || b.free <= o.s.Now || b.ended || len(o.books) == maxNoted {
 			continue
 		}
 		late := b.free > b.start.Add(maxUntold)
@@ -307,9 +307,9 @@ func (o *bookings) forward() {
 }
 
 // sooner rebooks a gang for an earlier time, if it can.
-func (o *bookings) sooner(b *book) bool {
+func (o *bookings) sooner(b *booking) bool {
 	defer o.s.BlameJob(b.ref.Job)
-	a := o.asking(o.s.Find(b.ref.Job), b.ref.Gang)
+	a := o.candidateOf(o.s.Find(b.ref.Job), b.ref.Gang)
 	times := o.instants(a, o.s.Now+1)
 	for _, t := range times[:min(len(times), maxEarlier)] {
 		if t >= b.free {
@@ -326,10 +326,10 @@ func (o *bookings) sooner(b *book) bool {
 // precedes reports whether a booking binds a lazily preempted attempt: it has a higher
 // priority, or was made before the attempt was placed. The attempt keeps its place before later
 // bookings.
-func (o *bookings) precedes(b *book, a *tables.Attempt) bool {
+func (o *bookings) precedes(b *booking, a *tables.Attempt) bool {
 	prio := o.s.Jobs[a.Job].Spec.Priority
 	switch {
-	case b.over || b.prio < prio:
+	case b.ended || b.prio < prio:
 		return false
 	case b.prio == prio && a.Placed == b.since && tables.RareOf(a.Rare).BookingTurn == 0: // in one decision
 		return b.ref.Job < a.ID.Job
@@ -337,8 +337,8 @@ func (o *bookings) precedes(b *book, a *tables.Attempt) bool {
 	return b.prio > prio || !o.before(a.Alloc, b)
 }
 
-// yieldTo holds only the cells of bookings that bind a lazily preempted attempt.
-func (o *bookings) yieldTo(a *tables.Attempt) {
+// holdBinding holds only the cells of bookings that bind a lazily preempted attempt.
+func (o *bookings) holdBinding(a *tables.Attempt) {
 	o.release()
 	for i := range o.books {
 		if b := &o.books[i]; o.precedes(b, a) {
@@ -348,12 +348,12 @@ func (o *bookings) yieldTo(a *tables.Attempt) {
 	}
 }
 
-// yielded holds the cells of all bookings again, and ends those that lost cells to the upgrade.
-func (o *bookings) yielded() {
+// reholdAfterUpgrade holds the cells of all bookings again, and ends those that lost cells to the upgrade.
+func (o *bookings) reholdAfterUpgrade() {
 	o.release()
-	o.again()
+	o.holdAll()
 	for i := range o.books {
-		if b := &o.books[i]; !b.over && b.start != 0 && !o.obtainable(o.asking(o.s.Find(b.ref.Job), b.ref.Gang), b) {
+		if b := &o.books[i]; !b.ended && b.start != 0 && !o.obtainable(o.candidateOf(o.s.Find(b.ref.Job), b.ref.Gang), b) {
 			o.end(b)
 		}
 	}

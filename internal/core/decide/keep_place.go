@@ -20,7 +20,7 @@ import (
 // platform ended an attempt: cells are reserved at once, and the gang starts on them later.
 
 // compare orders by the policy's key, then by submission.
-func (c *comeback) compare(o *comeback) int {
+func (c *returning) compare(o *returning) int {
 	return cmp.Or(c.key.Compare(o.key), cmp.Compare(c.job, o.job), cmp.Compare(c.gang, o.gang))
 }
 
@@ -67,9 +67,9 @@ func choosesPlaces(s *index.Index, space int32) bool {
 	return s.Dirty.Placing[space] || s.Dirty.Tuned[space]
 }
 
-// comebacks returns the gangs of one priority that are being stopped and will wait again, in
+// returningGangs returns the gangs of one priority that are being stopped and will wait again, in
 // order.
-func (w *walker) comebacks(prio cell.Priority) []comeback {
+func (w *walker) returningGangs(prio cell.Priority) []returning {
 	s := w.s
 	if w.backAt == s.Seq && w.backFor == prio {
 		return w.back
@@ -80,12 +80,12 @@ func (w *walker) comebacks(prio cell.Priority) []comeback {
 		if s.Jobs[a.Job].Spec.Priority != prio || !state.ComesBack(&s.State, a) || s.Jobs[a.Job].Space != w.space {
 			continue
 		}
-		c := comeback{job: a.ID.Job, gang: a.ID.Gang, key: keyBack(&s.Index, w.space, a)}
-		same := func(o comeback) bool { return o.job == c.job && o.gang == c.gang }
-		c.tried = slices.ContainsFunc(was, func(o comeback) bool { return same(o) && o.tried })
+		c := returning{job: a.ID.Job, gang: a.ID.Gang, key: keyBack(&s.Index, w.space, a)}
+		same := func(o returning) bool { return o.job == c.job && o.gang == c.gang }
+		c.tried = slices.ContainsFunc(was, func(o returning) bool { return same(o) && o.tried })
 		w.back = append(w.back, c)
 	}
-	slices.SortFunc(w.back, func(a, b comeback) int { return a.compare(&b) })
+	slices.SortFunc(w.back, func(a, b returning) int { return a.compare(&b) })
 	return w.back
 }
 
@@ -103,44 +103,44 @@ func keyBack(s *index.Index, space int32, a *tables.Attempt) model.Key {
 	return key
 }
 
-// comeFirst reserves cells for the gangs being stopped that stand before the given gang; nil
+// reserveReturning reserves cells for the gangs being stopped that stand before the given gang; nil
 // stands for all members above a minimum. With strict, a gang that finds none blocks those
 // behind it.
-func (w *walker) comeFirst(prio cell.Priority, before *model.GangRef, strict bool) {
+func (w *walker) reserveReturning(prio cell.Priority, before *model.GangRef, strict bool) {
 	s := w.s
 	if s.Tallies[w.space].Leaving == 0 {
 		return
 	}
-	var limit comeback
+	var limit returning
 	if before != nil {
-		limit = comeback{job: before.Job, gang: before.Gang}
+		limit = returning{job: before.Job, gang: before.Gang}
 		if slot, ok := s.Slots.Get(before.Job); ok {
 			limit.key = s.PolicyKey(w.space, index.Queued{Prio: prio, Job: before.Job, Gang: before.Gang, Slot: slot})
 		}
 	}
 	for !s.IsPostponed() {
 		// the list is made anew after each reservation
-		i := slices.IndexFunc(w.comebacks(prio), func(c comeback) bool { return !c.tried })
+		i := slices.IndexFunc(w.returningGangs(prio), func(c returning) bool { return !c.tried })
 		if i < 0 || before != nil && w.back[i].compare(&limit) >= 0 {
 			return
 		}
 		w.back[i].tried = true
-		w.comeBack(s.Find(w.back[i].job), w.back[i].gang, strict)
+		w.reserveOneReturning(s.Find(w.back[i].job), w.back[i].gang, strict)
 	}
 }
 
-// comeBack reserves cells for a gang that is being stopped, or blocks those behind it.
-func (w *walker) comeBack(j *tables.Job, g int32, strict bool) {
+// reserveOneReturning reserves cells for a gang that is being stopped, or blocks those behind it.
+func (w *walker) reserveOneReturning(j *tables.Job, g int32, strict bool) {
 	defer w.s.BlameJob(j.ID)
 	defer w.s.Cluster.EndBudget(w.s.Cluster.Budget())
 	s, ref := w.s, model.GangRef{Job: j.ID, Gang: g}
 	may := s.Attempts[j.Gangs[g].Attempt].Cause != model.EndRefused && !choosesPlaces(&s.Index, w.space) &&
 		!w.pinBlocked(j.ID, &j.Gangs[g]) && s.HasTurn(ref)
-	if o := w.outlook; o != nil {
+	if o := w.bookings; o != nil {
 		o.heard = heard{}
-		o.enter(j.Spec.Priority)
-		a := o.asking(j, g)
-		a.over = true // bookings of gangs behind it are no obstacle
+		o.enterPriority(j.Spec.Priority)
+		a := o.candidateOf(j, g)
+		a.overPeers = true // bookings of gangs behind it are no obstacle
 		o.keepToType(&a, "")
 		if may && o.start(a) {
 			return
@@ -156,7 +156,7 @@ func (w *walker) comeBack(j *tables.Job, g int32, strict bool) {
 			return
 		}
 	}
-	if !s.IsPostponed() && (strict || w.outlook != nil) {
+	if !s.IsPostponed() && (strict || w.bookings != nil) {
 		w.block(place.Want{J: j, G: g})
 	}
 }
@@ -172,9 +172,9 @@ func planStay(s *place.Finder, w place.Want) (place.Plan, bool) {
 		rest = rest.Add(cell.LeafID(l))
 	}
 	w.Keep = rest.Without(own)
-	r := s.Lifting(s.Request(w), cell.MinGuaranteed)
+	r := s.Preempting(s.Request(w), cell.MinGuaranteed)
 	r.Preempt = &cell.Preemptible{}
-	return s.PlanLifted(r)
+	return s.PlanRequest(r)
 }
 
 // mayGrant reports whether a wished-for gang may be tried now. One in back-off is put aside:
@@ -186,9 +186,9 @@ func (w *walker) mayGrant(j *tables.Job, wish model.Wish) bool {
 	if !j.Gangs[g].Waiting || w.pinBlocked(j.ID, &j.Gangs[g]) || extra && !s.ExtraEligible(j) {
 		return false
 	}
-	if place.WaitsOutDelay(&s.Tables, j, g) {
+	if place.InBackOff(&s.Tables, j, g) {
 		wish.Over, wish.Passes = nil, nil // they are valid only during this wish
-		w.waitOut = append(w.waitOut, wish)
+		w.backingOff = append(w.backingOff, wish)
 		if !state.OrdersAhead(&s.Tables, w.space) {
 			w.holdPlaces()
 			return false
@@ -200,9 +200,9 @@ func (w *walker) mayGrant(j *tables.Job, wish model.Wish) bool {
 // holdPlaces reserves cells for the gangs in back-off that were put aside, or blocks those
 // behind them.
 func (w *walker) holdPlaces() {
-	for len(w.waitOut) > 0 && !w.s.IsPostponed() {
-		wish := w.waitOut[0]
-		w.waitOut = w.waitOut[1:]
+	for len(w.backingOff) > 0 && !w.s.IsPostponed() {
+		wish := w.backingOff[0]
+		w.backingOff = w.backingOff[1:]
 		w.holdPlace(wish)
 	}
 }
@@ -212,20 +212,20 @@ func (w *walker) holdPlace(wish model.Wish) {
 	defer w.s.Cluster.EndBudget(w.s.Cluster.Budget())
 	s := w.s
 	j, g := s.Find(wish.Gang.Job), wish.Gang.Gang
-	if j == nil || !j.Gangs[g].Waiting || j.Gangs[g].Attempt != tables.None || !place.WaitsOutDelay(&s.Tables, j, g) {
+	if j == nil || !j.Gangs[g].Waiting || j.Gangs[g].Attempt != tables.None || !place.InBackOff(&s.Tables, j, g) {
 		return
 	}
 	if s.OverLimit(j, g) || w.pinBlocked(j.ID, &j.Gangs[g]) {
 		return
 	}
 	q := w.want(j, wish, wish.Prefer)
-	defer preferring(w.outlook, wish.Prefer)()
+	defer preferring(w.bookings, wish.Prefer)()
 	turn := s.HasTurn(wish.Gang)
-	if o := w.outlook; o != nil {
+	if o := w.bookings; o != nil {
 		o.heard = heard{}
-		o.enter(j.Spec.Priority)
-		a := o.asking(j, g)
-		a.over = true // bookings of gangs behind it are no obstacle
+		o.enterPriority(j.Spec.Priority)
+		a := o.candidateOf(j, g)
+		a.overPeers = true // bookings of gangs behind it are no obstacle
 		o.keepToType(&a, wish.SKU)
 		if turn && o.start(a) {
 			return
@@ -237,7 +237,7 @@ func (w *walker) holdPlace(wish model.Wish) {
 			return
 		}
 	}
-	if !s.IsPostponed() && (wish.Strict || w.outlook != nil) {
+	if !s.IsPostponed() && (wish.Strict || w.bookings != nil) {
 		w.block(q)
 	}
 }

@@ -12,8 +12,8 @@ import (
 // leaves. To bind those cells elsewhere, its guarantee is taken.
 
 const (
-	// MaxCleared is the largest number of holders for which PlanClearing searches at all.
-	MaxCleared = 1024
+	// MaxUnbound is the largest number of holders for which PlanUnbinding searches at all.
+	MaxUnbound = 1024
 	// maxChosen is the largest number of holders whose subsets are tried, the smallest first.
 	maxChosen = 12
 	// maxChoices bounds the subsets tried: each places the gang anew, while all other decisions
@@ -21,9 +21,9 @@ const (
 	maxChoices = 48
 )
 
-// AnyBelow returns the guaranteed allocations of a VC below a priority, whether their jobs
+// GuaranteedBelow returns the guaranteed allocations of a VC below a priority, whether their jobs
 // allow lazy preemption or not.
-func (s *Finder) AnyBelow(space int32, prio cell.Priority) []cell.AllocID {
+func (s *Finder) GuaranteedBelow(space int32, prio cell.Priority) []cell.AllocID {
 	return s.holdersBelow(space, prio, func(*tables.Attempt) bool { return true })
 }
 
@@ -40,21 +40,21 @@ func (s *Finder) manyBelow(space int32, prio cell.Priority, serves func(*tables.
 	return false
 }
 
-// PlanClearing takes the guarantee of holders of the VC, so that their cells can be bound where
+// PlanUnbinding takes the guarantee of holders of the VC, so that their cells can be bound where
 // the gang may use them. Holders whose jobs do not allow lazy preemption are stopped. It is for
 // gangs to which the holders' leaves are of no use: they are on other nodes than the gang may
 // use, or in cells that are too small. Of few holders it finds the subset with the fewest
 // stops.
-func (s *Finder) PlanClearing(r cell.Request, holders []cell.AllocID) (Plan, bool) {
-	if len(holders) > MaxCleared {
+func (s *Finder) PlanUnbinding(r cell.Request, holders []cell.AllocID) (Plan, bool) {
+	if len(holders) > MaxUnbound {
 		return Plan{}, false
 	}
-	q := s.Lifting(r, cell.MinGuaranteed)
+	q := s.Preempting(r, cell.MinGuaranteed)
 	done, res, ok := s.Cluster.FitsClearing(&q, holders, s.Tied)
 	if !ok {
 		return Plan{}, false
 	}
-	best := s.clearing(s.withAbove(done), res)
+	best := s.unbindingPlan(s.withAbove(done), res)
 	if len(holders) > maxChosen {
 		return best, true
 	}
@@ -124,7 +124,7 @@ func (s *Finder) planChoice(q *cell.Request, holders []cell.AllocID, set uint) (
 	if !ok {
 		return Plan{}, false
 	}
-	return s.clearing(ids, res), true
+	return s.unbindingPlan(ids, res), true
 }
 
 // Tied returns the minimum's allocation for that of a member above it: they lose their
@@ -184,14 +184,14 @@ func (s *Finder) unwilling(holders []cell.AllocID, set uint) int {
 	return n
 }
 
-// clearing returns the plan in which the given holders lost their guarantee.
-func (s *Finder) clearing(done []cell.AllocID, res cell.Result) Plan {
+// unbindingPlan returns the plan in which the given holders lost their guarantee.
+func (s *Finder) unbindingPlan(done []cell.AllocID, res cell.Result) Plan {
 	p := Plan{Placement: res.Placement, Victims: res.Victims}
 	for _, id := range done {
 		if s.AllowsLazy(s.Holder(id)) && !slices.Contains(res.Victims, id) {
-			p.Lazies = append(p.Lazies, id)
+			p.Demoted = append(p.Demoted, id)
 		} else {
-			p.Cleared = append(p.Cleared, id)
+			p.Unbound = append(p.Unbound, id)
 		}
 	}
 	return p
@@ -199,7 +199,7 @@ func (s *Finder) clearing(done []cell.AllocID, res cell.Result) Plan {
 
 // price is how many attempts a plan stops that would otherwise stay, and at what cost.
 func (s *Finder) price(q *cell.Request, p *Plan) (n int, cost cell.Cost) {
-	stopped := slices.Concat(p.Victims, p.Cleared)
+	stopped := slices.Concat(p.Victims, p.Unbound)
 	slices.Sort(stopped)
 	for _, id := range slices.Compact(stopped) {
 		if s.Steady(s.Holder(id)) {
@@ -209,20 +209,20 @@ func (s *Finder) price(q *cell.Request, p *Plan) (n int, cost cell.Cost) {
 	return n, cost
 }
 
-// orClearing returns p, which stops full gangs below a limit, or a plan that stops fewer: its
+// orUnbinding returns p, which stops full gangs below a limit, or a plan that stops fewer: its
 // victims need not be where the gang goes, and gangs that allow lazy preemption keep running.
-func (s *Finder) orClearing(r cell.Request, limit cell.Priority, p Plan) Plan {
+func (s *Finder) orUnbinding(r cell.Request, limit cell.Priority, p Plan) Plan {
 	may := func(a *tables.Attempt) bool { return s.Jobs[a.Job].Spec.Priority < limit || s.AllowsLazy(a) }
 	if len(p.Victims) < 2 || s.manyBelow(r.Space, r.Priority, may) {
 		return p
 	}
-	q := s.Lifting(r, cell.MinGuaranteed)
+	q := s.Preempting(r, cell.MinGuaranteed)
 	holders := s.holdersBelow(r.Space, r.Priority, may)
 	n, cost := s.price(&q, &p)
 	if n < 2 {
 		return p
 	}
-	if other, ok := s.PlanClearing(r, holders); ok {
+	if other, ok := s.PlanUnbinding(r, holders); ok {
 		if m, c := s.price(&q, &other); m < n || m == n && c.Compare(cost) < 0 {
 			return other
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// overBy returns when an attempt has left its cells at the latest: its limit or the stop that
+// attemptLeftBy returns when an attempt has left its cells at the latest: its limit or the stop that
 // it was told, plus its grace. Both are enforced; nothing else bounds it.
-func (s *Pass) overBy(a *tables.Attempt) (model.Time, bool) {
+func (s *Pass) attemptLeftBy(a *tables.Attempt) (model.Time, bool) {
 	spec := s.Jobs[a.Job].Spec
 	switch {
 	case a.State == model.AttemptUnknown:
@@ -45,12 +45,12 @@ func (s *Pass) overBy(a *tables.Attempt) (model.Time, bool) {
 	return end, true
 }
 
-// LeftBy is overBy for all members of an attempt's allocation.
+// LeftBy is attemptLeftBy for all members of an attempt's allocation.
 func (s *Pass) LeftBy(a *tables.Attempt) (model.Time, bool) {
-	last, known := s.overBy(a)
+	last, known := s.attemptLeftBy(a)
 	for at := s.First(a); known && s.Shared(a) && at != tables.None; at = s.Attempts[at].NextMember {
 		var end model.Time
-		end, known = s.overBy(&s.Attempts[at])
+		end, known = s.attemptLeftBy(&s.Attempts[at])
 		last = max(last, end)
 	}
 	return last, known
@@ -67,13 +67,13 @@ func (s *Pass) longestGrace(ids []model.AttemptID) model.Duration {
 	return most
 }
 
-// clears reports whether a holder is out of a gang's way at a time: it is preemptible or gone.
-func (o *bookings) clears(a asking, id cell.AllocID, t model.Time) bool {
-	return o.yields(a, id) || o.gone(id, t)
+// outOfWay reports whether a holder is out of a gang's way at a time: it is preemptible or gone.
+func (o *bookings) outOfWay(a candidate, id cell.AllocID, t model.Time) bool {
+	return o.preemptible(a, id) || o.gone(id, t)
 }
 
-// yields reports whether a holder would be preempted for a gang.
-func (o *bookings) yields(a asking, id cell.AllocID) bool {
+// preemptible reports whether a holder would be preempted for a gang.
+func (o *bookings) preemptible(a candidate, id cell.AllocID) bool {
 	al := o.s.Cluster.Alloc(id)
 	if o.s.HasUnknown(id) {
 		return false
@@ -82,15 +82,15 @@ func (o *bookings) yields(a asking, id cell.AllocID) bool {
 }
 
 // unlimited returns the jobs without a time limit that a gang must wait for on some leaves.
-func (o *bookings) unlimited(a asking, leaves []cell.LeafID) []model.JobID {
+func (o *bookings) unlimited(a candidate, leaves []cell.LeafID) []model.JobID {
 	var out []model.JobID
 	for _, l := range leaves {
 		hold, _ := o.s.Cluster.Holder(l)
-		if hold == cell.None || o.yields(a, hold) || o.gone(hold, forever-1) {
+		if hold == cell.None || o.preemptible(a, hold) || o.gone(hold, forever-1) {
 			continue
 		}
 		for _, m := range o.s.MembersOf(hold) {
-			if _, known := o.s.overBy(m); !known && !slices.Contains(out, m.ID.Job) {
+			if _, known := o.s.attemptLeftBy(m); !known && !slices.Contains(out, m.ID.Job) {
 				out = append(out, m.ID.Job)
 			}
 		}
@@ -101,17 +101,17 @@ func (o *bookings) unlimited(a asking, leaves []cell.LeafID) []model.JobID {
 
 // search books a gang from a time on: for the first instant at which it fits, or behind jobs
 // without a limit. behind says, on failure, that only other bookings are in the way.
-func (o *bookings) search(a asking, from model.Time) (b book, behind, ok bool) {
+func (o *bookings) search(a candidate, from model.Time) (b booking, behind, ok bool) {
 	defer o.s.BlameJob(a.ref.Job)
 	if t, res, ok := o.earliest(a, o.instants(a, from)); ok {
 		return o.timedBook(a, t, res), false, true
 	}
-	res, ok := o.leastAhead(a, o.kept(a, 0, forever))
+	res, ok := o.placeSoonest(a, o.kept(a, 0, forever))
 	if !ok {
 		o.release() // without the bookings: booked gangs must not block this one and wait for it
-		_, behind = o.leastAhead(a, nil)
-		o.again()
-		return book{}, behind, false
+		_, behind = o.placeSoonest(a, nil)
+		o.holdAll()
+		return booking{}, behind, false
 	}
 	b = o.newBook(a, 0, state.LeavesOf(&res.Placement), res.Placement.Binds)
 	b.after = o.unlimited(a, b.leaves)
@@ -120,7 +120,7 @@ func (o *bookings) search(a asking, from model.Time) (b book, behind, ok bool) {
 
 // instants returns when cells become free for a gang, in order: the ends of guaranteed work and
 // of other bookings, and from if that is now.
-func (o *bookings) instants(a asking, from model.Time) []model.Time {
+func (o *bookings) instants(a candidate, from model.Time) []model.Time {
 	o.read()
 	var out []model.Time
 	if from == o.s.Now {
@@ -147,21 +147,21 @@ func (o *bookings) read() {
 	}
 	o.moved = false
 	o.idle = o.s.Cluster.IdleLeaves()
-	o.ends, o.told, o.over = o.ends[:0], o.told[:0], o.over[:0]
+	o.ends, o.stopping, o.leftBy = o.ends[:0], o.stopping[:0], o.leftBy[:0]
 	for i := range o.s.Attempts {
 		a := &o.s.Attempts[i]
-		o.over = append(o.over, forever)
+		o.leftBy = append(o.leftBy, forever)
 		if a.Job == tables.None {
 			continue
 		}
 		if end, known := o.s.LeftBy(a); known {
-			o.over[i] = end
+			o.leftBy[i] = end
 		}
 		al := o.s.Cluster.Alloc(a.Alloc)
 		if al.Space != o.space || al.Opportunistic() || a.NotFirst {
 			continue
 		}
-		e := ending{o.over[i], al.Priority, o.s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves}
+		e := ending{o.leftBy[i], al.Priority, o.s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves}
 		switch {
 		case al.Promised:
 			e.leaves = 0 // its leaves are free, or counted with its victims
@@ -170,7 +170,7 @@ func (o *bookings) read() {
 		}
 		o.ends = append(o.ends, e)
 		if o.s.FirstStaying(a) == nil {
-			o.told = append(o.told, int32(i))
+			o.stopping = append(o.stopping, int32(i))
 		}
 	}
 }
@@ -178,12 +178,12 @@ func (o *bookings) read() {
 // gone reports whether a holder has left by a time.
 func (o *bookings) gone(id cell.AllocID, t model.Time) bool {
 	o.read()
-	return o.over[o.s.ByAlloc[id]] <= t
+	return o.leftBy[o.s.ByAlloc[id]] <= t
 }
 
-// roomy reports whether the VC has as many leaves as a gang needs at a time, of whatever shape
+// hasEnoughLeaves reports whether the VC has as many leaves as a gang needs at a time, of whatever shape
 // and without those in keep. It is a cheap test that rules out most searches.
-func (o *bookings) roomy(a asking, t model.Time, keep cell.LeafSet) bool {
+func (o *bookings) hasEnoughLeaves(a candidate, t model.Time, keep cell.LeafSet) bool {
 	o.read()
 	room := o.size
 	for _, e := range o.ends {
@@ -193,7 +193,7 @@ func (o *bookings) roomy(a asking, t model.Time, keep cell.LeafSet) bool {
 	}
 	for l := range keep.All() {
 		hold, promised := o.s.Cluster.Holder(l)
-		if (hold == cell.None || o.clears(a, hold, t)) && (promised == cell.None || o.clears(a, promised, t)) {
+		if (hold == cell.None || o.outOfWay(a, hold, t)) && (promised == cell.None || o.outOfWay(a, promised, t)) {
 			room--
 		}
 	}
@@ -202,7 +202,7 @@ func (o *bookings) roomy(a asking, t model.Time, keep cell.LeafSet) bool {
 
 // earliest returns the first instant at which a gang fits. Without other bookings ever more
 // comes free, so it bisects. With them it tries the first maxInstants in turn, and the last.
-func (o *bookings) earliest(a asking, times []model.Time) (model.Time, cell.Result, bool) {
+func (o *bookings) earliest(a candidate, times []model.Time) (model.Time, cell.Result, bool) {
 	if o.mask(a, 0, forever) != 0 {
 		if n := len(times); n > maxInstants {
 			times = append(times[:maxInstants:maxInstants], times[n-1])
@@ -236,12 +236,12 @@ func (o *bookings) earliest(a asking, times []model.Time) (model.Time, cell.Resu
 
 // fits searches a placement at a time: attempts that have left by then are gone, and leaves
 // that are booked for others then, or are in extra, are excluded.
-func (o *bookings) fits(a asking, t model.Time, extra cell.LeafSet) (cell.Result, bool) {
+func (o *bookings) fits(a candidate, t model.Time, extra cell.LeafSet) (cell.Result, bool) {
 	keep := o.kept(a, t, a.until(t))
-	if !o.roomy(a, t, keep) {
+	if !o.hasEnoughLeaves(a, t, keep) {
 		return cell.Result{}, false
 	}
-	r := o.s.Lifting(o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer}), a.prio)
+	r := o.s.Preempting(o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer}), a.prio)
 	r.Excluded, r.Blocked = keep.With(o.leaving(t)).With(extra), a.blocked
 	r.Gone = func(id cell.AllocID) bool { return o.gone(id, t) }
 	return o.placeLater(a, &r)
@@ -252,7 +252,7 @@ func (o *bookings) fits(a asking, t model.Time, extra cell.LeafSet) (cell.Result
 func (o *bookings) leaving(t model.Time) cell.LeafSet {
 	o.read()
 	var set cell.LeafSet
-	for _, slot := range o.told {
+	for _, slot := range o.stopping {
 		h := &o.s.Attempts[slot]
 		if o.gone(h.Alloc, t) {
 			continue
@@ -266,13 +266,13 @@ func (o *bookings) leaving(t model.Time) cell.LeafSet {
 
 // placeLater places a request as if reservations did not exist whose gangs are gone by then, or
 // that would be revoked for their lower priority.
-func (o *bookings) placeLater(a asking, r *cell.Request) (cell.Result, bool) {
+func (o *bookings) placeLater(a candidate, r *cell.Request) (cell.Result, bool) {
 	if len(o.s.Promises) == 0 {
 		return o.s.Cluster.Place(r)
 	}
 	var past []cell.AllocID
 	for _, slot := range o.s.Reservations(o.space, cell.MaxGuaranteed+1) {
-		if id := o.s.Attempts[slot].Alloc; r.Gone(id) || o.yields(a, id) {
+		if id := o.s.Attempts[slot].Alloc; r.Gone(id) || o.preemptible(a, id) {
 			past = append(past, id)
 		}
 	}
@@ -281,7 +281,7 @@ func (o *bookings) placeLater(a asking, r *cell.Request) (cell.Result, bool) {
 
 // timedBook books the placement found for a time. Among equal leaves it takes those in use
 // until then, so that idle ones serve other gangs meanwhile.
-func (o *bookings) timedBook(a asking, t model.Time, res cell.Result) book {
+func (o *bookings) timedBook(a candidate, t model.Time, res cell.Result) booking {
 	if t > o.s.Now {
 		if busy, ok := o.fits(a, t, o.idle); ok {
 			res = busy
@@ -293,7 +293,7 @@ func (o *bookings) timedBook(a asking, t model.Time, res cell.Result) book {
 	}
 	b := o.newBook(a, t, state.LeavesOf(&res.Placement), res.Placement.Binds)
 	if a.turn != 0 { // gangs that passed it may be there
-		o.slide(a, &b)
+		o.delay(a, &b)
 		b.free = max(b.free, t)
 		b.end = a.until(b.free)
 	}
@@ -301,36 +301,36 @@ func (o *bookings) timedBook(a asking, t model.Time, res cell.Result) book {
 }
 
 // freeAt reports whether a leaf is free for a gang at a time.
-func (o *bookings) freeAt(a asking, t model.Time, l cell.LeafID) bool {
+func (o *bookings) freeAt(a candidate, t model.Time, l cell.LeafID) bool {
 	hold, promised := o.s.Cluster.Holder(l)
-	if promised != cell.None && !o.clears(a, promised, t) || o.s.LeafBad(l) {
+	if promised != cell.None && !o.outOfWay(a, promised, t) || o.s.LeafBad(l) {
 		return false
 	}
-	return hold == cell.None || o.clears(a, hold, t)
+	return hold == cell.None || o.outOfWay(a, hold, t)
 }
 
 // busyUntil is until when a leaf is of no use to other gangs; 0 if it could be used now.
-func (o *bookings) busyUntil(a asking, l cell.LeafID) model.Time {
+func (o *bookings) busyUntil(a candidate, l cell.LeafID) model.Time {
 	hold, _ := o.s.Cluster.Holder(l)
-	if hold == cell.None || o.yields(a, hold) {
+	if hold == cell.None || o.preemptible(a, hold) {
 		return 0
 	}
 	end, _ := o.s.LeftBy(o.s.Holder(hold))
 	return end
 }
 
-// leastAhead finds the placement that is free soonest as far as one can tell: behind the fewest
+// placeSoonest finds the placement that is free soonest as far as one can tell: behind the fewest
 // holders without a limit, then the least remaining work of those.
-func (o *bookings) leastAhead(a asking, keep cell.LeafSet) (cell.Result, bool) {
-	r := o.s.Lifting(o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer}), a.prio)
+func (o *bookings) placeSoonest(a candidate, keep cell.LeafSet) (cell.Result, bool) {
+	r := o.s.Preempting(o.s.Request(place.Want{J: a.j, G: a.g, Prefer: o.prefer}), a.prio)
 	r.Excluded, r.Blocked = keep, a.blocked
-	r.Gone = func(id cell.AllocID) bool { return o.yields(a, id) || o.gone(id, forever-1) }
+	r.Gone = func(id cell.AllocID) bool { return o.preemptible(a, id) || o.gone(id, forever-1) }
 	r.Preempt.Also = func(id cell.AllocID) bool {
 		return o.s.Cluster.Alloc(id).Space == o.space && !o.s.HasUnknown(id)
 	}
 	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := o.s.Holder(id)
-		c := o.s.InOrder(a, o.s.workAhead(a))
+		c := o.s.OrderCost(a, o.s.workAhead(a))
 		c.Earliest, c.EarlySum = 0, -c.EarlySum // of equals the earliest submitted ends first
 		return c
 	}
@@ -353,7 +353,7 @@ func (s *Pass) workAhead(a *tables.Attempt) int64 {
 }
 
 // want returns what a gang asks for beside the bookings; it leaves keep alone.
-func (o *bookings) want(a asking, keep cell.LeafSet) place.Want {
+func (o *bookings) want(a candidate, keep cell.LeafSet) place.Want {
 	return place.Want{J: a.j, G: a.g, Prefer: o.prefer, Blocked: a.blocked, Keep: keep, Size: a.size}
 }
 
@@ -380,25 +380,25 @@ func (w *walker) planWish(q place.Want, wish model.Wish, picky bool) (place.Plan
 	// PlanClearing gives up above MaxCleared holders. A lower priority has fewer below it, so
 	// that the failure may say nothing of it.
 	of := place.Miss{SKUs: sh.Skus, Load: sh.Load, Rank: int32(j.Spec.Priority),
-		Level: len(s.Holders[w.space]) > place.MaxCleared}
+		Level: len(s.Holders[w.space]) > place.MaxUnbound}
 	early, like := s.Cluster.Work().Early(), !picky && sh.Load != nil && !j.Spec.Gangs[q.G].Extra &&
 		wish.Within == model.Anywhere && !slices.Contains(q.Blocked, true)
-	if !like || !w.noes.Answered(&of, s.Dirty.CellChanges) {
+	if !like || !w.misses.Answered(&of, s.Dirty.CellChanges) {
 		if p, ok := s.Plan(q); ok || s.IsPostponed() {
 			return p, ok
 		}
 		if like && !j.Spec.Restricted() && s.Cluster.Work().Early() == early && !s.Cluster.Work().Over() &&
 			s.Cluster.NumCharges() == 0 {
-			w.noes.Add(of) // the search was complete
+			w.misses.Add(of) // the search was complete
 		}
 	}
-	return s.planOver(q, wish)
+	return s.planOverPeers(q, wish)
 }
 
 // Starting a gang beside the bookings of others.
 
-func (o *bookings) asking(j *tables.Job, g int32) asking {
-	a := asking{j: j, g: g, ref: model.GangRef{Job: j.ID, Gang: g}, prio: j.Spec.Priority}
+func (o *bookings) candidateOf(j *tables.Job, g int32) candidate {
+	a := candidate{j: j, g: g, ref: model.GangRef{Job: j.ID, Gang: g}, prio: j.Spec.Priority}
 	if j.Spec.TimeLimit > 0 {
 		a.length = model.Duration(model.Time(j.Spec.TimeLimit).Add(j.Spec.Grace))
 	}
@@ -410,7 +410,7 @@ func (o *bookings) asking(j *tables.Job, g int32) asking {
 
 // until is when a gang's cells are free again if it starts at a time. Only an enforced limit
 // tells.
-func (a asking) until(start model.Time) model.Time {
+func (a candidate) until(start model.Time) model.Time {
 	if a.length == 0 {
 		return forever
 	}
@@ -419,9 +419,9 @@ func (a asking) until(start model.Time) model.Time {
 
 // passing looks for cells to start on now, without delaying a booking that the gang must not
 // pass.
-func (o *bookings) passing(a asking) (place.Plan, bool) {
+func (o *bookings) passing(a candidate) (place.Plan, bool) {
 	if i := o.find(a.ref); i >= 0 && o.aside>>i&1 == 0 && o.books[i].free <= o.s.Now {
-		a.turns, a.late = true, o.books[i].late()
+		a.atBooking, a.late = true, o.books[i].late()
 	}
 	end := a.until(o.s.Now)
 	p, ok := o.planBeside(a, o.mask(a, o.s.Now, end))
@@ -436,7 +436,7 @@ func (o *bookings) passing(a asking) (place.Plan, bool) {
 	return o.planBeside(a, o.mask(a, o.s.Now, forever))
 }
 
-func (o *bookings) planBeside(a asking, mask uint64) (place.Plan, bool) {
+func (o *bookings) planBeside(a candidate, mask uint64) (place.Plan, bool) {
 	gg := &a.j.Gangs[a.g]
 	key := passKey{shape: gg.Shape.Text, mask: mask, by: a.by, limit: a.length > 0, aside: o.aside}
 	for _, other := range a.others {
@@ -462,13 +462,13 @@ func (o *bookings) planBeside(a asking, mask uint64) (place.Plan, bool) {
 	return p, ok
 }
 
-func (o *bookings) planOutside(a asking, keep cell.LeafSet) (place.Plan, bool) {
+func (o *bookings) planOutside(a candidate, keep cell.LeafSet) (place.Plan, bool) {
 	return o.s.Plan(o.want(a, keep))
 }
 
 // useKept moves a gang that is gone in time onto leaves that are booked for later, so that
 // other leaves serve gangs which stay longer.
-func (o *bookings) useKept(a asking, mask uint64, keep cell.LeafSet, p *place.Plan) {
+func (o *bookings) useKept(a candidate, mask uint64, keep cell.LeafSet, p *place.Plan) {
 	later := o.union(o.mask(a, 0, forever) &^ mask)
 	if later == nil || p.Disturbs() {
 		return
@@ -506,12 +506,12 @@ func graceOf(s *index.Index, victims []cell.AllocID) model.Duration {
 
 // mask returns the bit set of bookings that a gang must leave alone between two times: those of
 // other gangs, of its priority or higher, that begin before it ends.
-func (o *bookings) mask(a asking, from, to model.Time) uint64 {
+func (o *bookings) mask(a candidate, from, to model.Time) uint64 {
 	var m uint64
 	for i := range o.books {
 		b := &o.books[i]
-		if !b.over && o.aside>>i&1 == 0 && b.ref != a.ref && b.prio >= a.prio && o.begins(a, b) < to &&
-			b.end > from && !o.passes(a, i) {
+		if !b.ended && o.aside>>i&1 == 0 && b.ref != a.ref && b.prio >= a.prio && o.begins(a, b) < to &&
+			b.end > from && !o.mayPass(a, i) {
 			m |= 1 << i
 		}
 	}
@@ -523,16 +523,16 @@ func (o *bookings) mask(a asking, from, to model.Time) uint64 {
 // when the booking was told to begin, or could have if no gang had passed it: else each would
 // delay it a little more. At its own booked turn a gang may be late by its own delay, up to a
 // minute, so that a few seconds do not cost it its place.
-func (o *bookings) begins(a asking, b *book) model.Time {
+func (o *bookings) begins(a candidate, b *booking) model.Time {
 	switch {
 	case b.start == 0:
 		return 0
 	case a.turn != 0 && b.prio == a.prio && b.turn > a.turn:
 		return b.free
-	case a.turns:
-		return min(max(b.clear, b.start), b.free).Add(min(a.late, maxUntold))
+	case a.atBooking:
+		return min(max(b.freeUnpassed, b.start), b.free).Add(min(a.late, maxUntold))
 	}
-	return min(b.clear, b.start)
+	return min(b.freeUnpassed, b.start)
 }
 
 func (o *bookings) union(mask uint64) cell.LeafSet {
@@ -546,6 +546,6 @@ func (o *bookings) union(mask uint64) cell.LeafSet {
 }
 
 // kept returns the leaves of the bookings that a gang must leave alone between two times.
-func (o *bookings) kept(a asking, from, to model.Time) cell.LeafSet {
+func (o *bookings) kept(a candidate, from, to model.Time) cell.LeafSet {
 	return o.union(o.mask(a, from, to))
 }
