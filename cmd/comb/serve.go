@@ -373,7 +373,7 @@ func (d *daemon) storage(vc cell.VCName, name string) (found model.Storage, ok b
 			return
 		}
 		found, ok = model.FindStorage(c.Storages, name)
-		ok = ok && found.For(model.VCsWithin(c.Cluster.VCs, vc))
+		ok = ok && found.For(model.VCAndParents(c.Cluster.VCs, vc))
 	})
 	return found, ok && err == nil
 }

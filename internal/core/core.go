@@ -45,7 +45,7 @@ type CopyMemory struct{ in explain.CopyMemory }
 
 // AtIn is At in the memory of an earlier copy, which must not be used any more.
 func (s *State) AtIn(spare *CopyMemory, now model.Time) *State {
-	return &State{s.in.At(&spare.in, now)}
+	return &State{s.in.CopyAt(&spare.in, now)}
 }
 
 // AsOf is the state as of a later time, to be read at once: which gangs have their turn depends on
@@ -161,7 +161,7 @@ func (s *State) NumberGiven(a model.AttemptID) bool { return s.in.NumberGiven(a)
 
 // InLine goes through the waiting jobs of a VC in the order in which they are served: guaranteed
 // ones, then those that wait for what other VCs leave idle.
-func (s *State) InLine(vc cell.VCName) iter.Seq[model.JobID] { return s.in.InLine(vc) }
+func (s *State) InLine(vc cell.VCName) iter.Seq[model.JobID] { return s.in.WaitingJobs(vc) }
 
 // IsHeld reports whether a user holds a job.
 func (s *State) IsHeld(id model.JobID) bool { return s.in.IsHeld(id) }

@@ -40,7 +40,7 @@ func (s *State) Searches() int { return s.in.Cluster.Searches() }
 
 // Copies returns what makes copies in the same memory, one after the other.
 func (s *State) Copies() func() *State {
-	room := explain.CopyRoom{}
+	room := explain.CopyBuffer{}
 	return func() *State { return &State{in: s.in.CloneIn(&room)} }
 }
 
@@ -50,10 +50,10 @@ func (s *State) CellSteps() int64 { return s.in.Cluster.Work().Taken() }
 // LeavesRead is how many leaves were read so far to say what is in use of what virtual clusters
 // are guaranteed.
 func (s *State) LeavesRead() int {
-	if s.in.Ranks.Common == nil {
+	if s.in.Orders.Reasons == nil {
 		return 0
 	}
-	return s.in.Ranks.Common.Read
+	return s.in.Orders.Reasons.Read
 }
 
 // Whole is an explanation of which no list is cut, with the numbers of those ahead and in the way.

@@ -26,16 +26,16 @@ func (f fragile) Rank(v model.View) iter.Seq[model.Wish] {
 	f.breaks("Rank")
 	return func(yield func(model.Wish) bool) {
 		f.breaks("order")
-		for g := range v.Ordered(math.MaxInt64) {
-			w := model.Wish{Gang: g.Ref, Strict: true, Over: func(func(model.GangRef) bool) { f.breaks("Over") },
-				Passes: func(model.GangRef) bool { f.breaks("Passes"); return false }}
+		for g := range v.WaitingByKey(math.MaxInt64) {
+			w := model.Wish{Gang: g.Ref, Strict: true, Preemptible: func(func(model.GangRef) bool) { f.breaks("Over") },
+				IsBehind: func(model.GangRef) bool { f.breaks("Passes"); return false }}
 			if !yield(w) {
 				return
 			}
 			f.breaks("after a wish")
 		}
 		f.breaks("end")
-		for range v.Standing() {
+		for range v.RunningByKey() {
 			break
 		}
 	}

@@ -58,10 +58,10 @@ func TestPositionAgreesWithEstimate(t *testing.T) {
 // agree compares what is told of a job and of another one that stands behind it.
 func agree(a, b *waits) error {
 	overtakes := b.start < a.start
-	if named := names(a.order, "after ", b.name.To(a.user, b.user)); named != overtakes {
+	if named := names(a.order, "after ", b.name.ShownTo(a.user, b.user)); named != overtakes {
 		return fmt.Errorf("the estimate of %s names %s as sooner: %v, and it is: %v", a.name, b.name, named, overtakes)
 	}
-	if named := names(b.order, "before ", a.name.To(b.user, a.user)); named != overtakes {
+	if named := names(b.order, "before ", a.name.ShownTo(b.user, a.user)); named != overtakes {
 		return fmt.Errorf("the estimate of %s names %s as later: %v, and it is: %v", b.name, a.name, named, overtakes)
 	}
 	if b.reason == model.WaitingPreemption && a.reason != b.reason && a.priority == b.priority {

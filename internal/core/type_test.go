@@ -26,7 +26,7 @@ func (p *typed) Rank(v model.View) iter.Seq[model.Wish] {
 		for g := range v.Waiting() {
 			w := model.Wish{Gang: g.Ref, SKU: p.sku[g.Ref.Job], Size: p.sizes[g.Ref.Job]}
 			if p.over != nil {
-				w.Over = p.over(v)
+				w.Preemptible = p.over(v)
 			}
 			if !yield(w) {
 				return
@@ -38,7 +38,7 @@ func (p *typed) Rank(v model.View) iter.Seq[model.Wish] {
 // firm is the same where members above a minimum stand where that stands.
 type firm struct{ typed }
 
-func (p *firm) Firm() {}
+func (p *firm) MembersFollowMinimum() {}
 
 // twoTypes are a node n0 with some leaves of G and n1 with some of H, of VC a; VC b has none.
 func twoTypes(g, h int, backfill string) *model.Config {
@@ -73,7 +73,7 @@ func TestWishOfOneType(t *testing.T) {
 		p := &typed{sku: map[model.JobID]cell.TypeName{1: "H", 2: "H"}}
 		p.see = func(v model.View) {
 			for _, sku := range []cell.TypeName{"G", "H"} {
-				room[sku] = v.Room(model.GangRef{Job: 2}, sku)
+				room[sku] = v.FindsFree(model.GangRef{Job: 2}, sku)
 			}
 		}
 		w := typedWorld(t, twoTypes(4, 4, backfill), p)

@@ -32,7 +32,7 @@ func CheckAbilities(c *model.Config, policies model.Policies, x Executor) error 
 		if err != nil {
 			continue // the reader of the configuration reports it, with its place
 		}
-		n, ok := p.(model.Needer)
+		n, ok := p.(model.NeedsAbilities)
 		if !ok || len(n.Needs()) == 0 {
 			continue
 		}

@@ -30,7 +30,7 @@ func (f flaw) Rank(v model.View) iter.Seq[model.Wish] {
 		f.breaks("Rank", &g)
 	}
 	if f.at == "Key" {
-		for range v.Ordered(1) {
+		for range v.WaitingByKey(1) {
 			break
 		}
 	}

@@ -56,7 +56,7 @@ func (s *Server) listStorages(ctx context.Context, in *struct{ AfterSeq }) (*bod
 		}
 		for _, one := range c.Storages {
 			if !authorizer.SeesAll(ctx) && !slices.ContainsFunc(c.Cluster.VCs, func(v cell.VCSpec) bool {
-				return one.For(model.VCsWithin(c.Cluster.VCs, v.Name)) && table.Allow(authorizer.Of(ctx).Principal, access.SubmitJob, access.Object{VC: v.Name}).OK
+				return one.For(model.VCAndParents(c.Cluster.VCs, v.Name)) && table.Allow(authorizer.Of(ctx).Principal, access.SubmitJob, access.Object{VC: v.Name}).OK
 			}) {
 				continue
 			}
@@ -184,7 +184,7 @@ func appendName(st *core.State, names []rest.NamedJob, reader model.Subject, id 
 
 // namedJob is the name of a job for a reader.
 func namedJob(reader model.Subject, id model.JobID, j *model.Job) rest.NamedJob {
-	return rest.NamedJob{ID: id, Name: j.Name, User: j.User, Ref: j.Name.To(reader, j.User), VC: j.VC}
+	return rest.NamedJob{ID: id, Name: j.Name, User: j.User, Ref: j.Name.ShownTo(reader, j.User), VC: j.VC}
 }
 
 type cordonInput struct {

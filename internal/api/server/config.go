@@ -262,7 +262,7 @@ func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.C
 	if refusal != nil {
 		return nil, nil, refusalProblem(refusal)
 	}
-	out.ConfigPlan, out.Warnings = *p, append(out.Warnings, p.Renamed()...)
+	out.ConfigPlan, out.Warnings = *p, append(out.Warnings, p.LikelyRenames()...)
 	return c, out, nil
 }
 

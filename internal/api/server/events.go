@@ -149,7 +149,7 @@ func jobPage(ctx context.Context, s *Server, j *rest.Job, seq uint64) (rest.Even
 		if err != nil || !found || !sight.Sees(other.VC, other.User) {
 			return "", err
 		}
-		return other.Name.To(authorizer.Subject(ctx), other.User), nil
+		return other.Name.ShownTo(authorizer.Subject(ctx), other.User), nil
 	})
 	for i := range list.Events {
 		list.Events[i].Says = told.Tell(&list.Events[i])
@@ -278,7 +278,7 @@ func otherOf(ctx context.Context, s *Server, id model.JobID, sight *authorizer.S
 	}
 	out := otherJob{Ref: rest.JobRef(id), VC: j.VC, Priority: j.Priority}
 	if sight.Sees(j.VC, j.User) {
-		out.Ref += " (" + j.Name.To(authorizer.Subject(ctx), j.User) + ")"
+		out.Ref += " (" + j.Name.ShownTo(authorizer.Subject(ctx), j.User) + ")"
 	}
 	return out, nil
 }

@@ -139,7 +139,7 @@ func dryRun(st *core.State, job *model.Job, ex model.Explanation, refusal *model
 		out.Verdict = rest.VerdictStarts
 		out.Message = fmt.Sprintf("it would start once %d jobs have given way", len(ex.Preempts))
 		if len(ex.Preempts) == 1 {
-			out.Message = fmt.Sprintf("it would start once %s has given way", ex.Preempts[0].Name.To(job.User, ex.Preempts[0].User))
+			out.Message = fmt.Sprintf("it would start once %s has given way", ex.Preempts[0].Name.ShownTo(job.User, ex.Preempts[0].User))
 		}
 	default:
 		out.Verdict, out.Message = rest.VerdictStarts, "it would start at once"

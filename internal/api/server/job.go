@@ -165,7 +165,7 @@ func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job
 
 // jobOf is a job in the form for a reader.
 func jobOf(reader model.Subject, j model.JobStatus) rest.Job {
-	return rest.Job{JobStatus: rest.StatusOf(&j), Ref: j.Name.To(reader, j.User)}
+	return rest.Job{JobStatus: rest.StatusOf(&j), Ref: j.Name.ShownTo(reader, j.User)}
 }
 
 type stopInput struct {

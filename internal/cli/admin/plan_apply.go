@@ -74,7 +74,7 @@ func (k *configCommands) confirmEffect(ctx context.Context, client *rest.Client,
 	}
 	if a.seen != "" {
 		err = k.checkSeenPlan(a, &plan)
-	} else if plan.Changed && (plan.Loses() || plan.Drops || len(plan.Renamed()) > 0) {
+	} else if plan.Changed && (plan.Loses() || plan.Drops || len(plan.LikelyRenames()) > 0) {
 		warned = plan.Warnings
 		k.Warn(a.name, warned)
 		for _, text := range append(plan.Effects, plan.Ends...) {

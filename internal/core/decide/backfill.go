@@ -54,7 +54,7 @@ func Books(c *model.VCConfig) bool {
 
 // newBookings returns nil for a VC without backfill.
 func (s *Pass) newBookings(space int32, w *walker) *bookings {
-	c := model.OfVC(s.Config, s.Cluster.Space(space).Name)
+	c := model.ConfigOfVC(s.Config, s.Cluster.Space(space).Name)
 	if !Books(c) || len(s.Queues[space]) == 0 {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (w *walker) backfill(j *tables.Job, g int32, wish model.Wish) {
 	o.heard = heard{}
 	o.enterPriority(j.Spec.Priority)
 	a := o.candidateOf(j, g)
-	a.overPeers, a.behind, a.size = wish.Over != nil, wish.Passes, wish.Size
+	a.overPeers, a.behind, a.size = wish.Preemptible != nil, wish.IsBehind, wish.Size
 	o.keepToType(&a, wish.SKU)
 	if j.Gangs[g].Attempt != tables.None {
 		o.startSooner(a)
@@ -88,7 +88,7 @@ func (w *walker) backfill(j *tables.Job, g int32, wish model.Wish) {
 		return
 	}
 	w.notePartlyPlaced(j)
-	if wish.Takes() && w.missedAt == 0 {
+	if wish.MayPreempt() && w.missedAt == 0 {
 		w.missedAt = w.s.Seq
 	}
 	o.waiting++
@@ -106,7 +106,7 @@ func (o *bookings) tries(a candidate, wish model.Wish) bool {
 		return false
 	}
 	p, ok := over(a)
-	if !ok && wish.Takes() && !o.s.IsPostponed() {
+	if !ok && wish.MayPreempt() && !o.s.IsPostponed() {
 		p, ok = o.withoutHeldCells(a, over)
 	}
 	if ok {
@@ -528,7 +528,7 @@ func (o *bookings) endRestrained() {
 	if o == nil {
 		return
 	}
-	p, ok := o.s.Policies[o.space].(model.Restrainer)
+	p, ok := o.s.Policies[o.space].(model.HoldsBack)
 	if !ok {
 		return
 	}
@@ -538,7 +538,7 @@ func (o *bookings) endRestrained() {
 			continue
 		}
 		was := o.s.EnterPolicy(o.space)
-		why, until := p.Restrains(o.s.View(o.space, b.prio), b.ref)
+		why, until := p.WhyHeldBack(o.s.View(o.space, b.prio), b.ref)
 		o.s.EnterPolicy(was)
 		if why != "" && until == 0 {
 			o.end(b)

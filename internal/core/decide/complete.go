@@ -165,7 +165,7 @@ func (s *Pass) retryJob(j *tables.Job) (model.JobRetried, bool) {
 
 // permanent reports whether the policy says that no retry will mend a failure.
 func (s *Pass) permanent(j *tables.Job, x model.Exit) bool {
-	p, ok := s.Policies[j.Space].(model.Judge)
+	p, ok := s.Policies[j.Space].(model.FailureJudge)
 	if !ok {
 		return false
 	}

@@ -42,7 +42,7 @@ func (w *walker) miss(j *tables.Job, wish model.Wish, blocked []bool) {
 func (w *walker) defragment() {
 	for _, m := range w.missed {
 		vc := w.s.VC(w.space)
-		m.wish.Clear = &model.Clear{Settle: settleOf(vc), Most: int(vc.Moves) - len(w.s.MovesOf(vc.Name, w.s.Now))}
+		m.wish.MoveOthers = &model.MoveOthers{MinRun: settleOf(vc), MaxMoves: int(vc.Moves) - len(w.s.MovesOf(vc.Name, w.s.Now))}
 		w.relocateFor(&m.wish, m.blocked)
 	}
 }
@@ -64,7 +64,7 @@ func (w *walker) relocateFor(wish *model.Wish, blocked []bool) {
 		int64(g.Leaves) > s.AvailableTo(w.space, j.Spec.Priority) || w.pinBlocked(j.ID, g) {
 		return
 	}
-	r := s.Request(place.Want{J: j, G: wish.Gang.Gang, Only: wish.Only, Within: wish.Within, Blocked: blocked})
+	r := s.Request(place.Want{J: j, G: wish.Gang.Gang, Only: wish.OnlyNodes, Within: wish.Within, Blocked: blocked})
 	r.Cost = func(id cell.AllocID) cell.Cost {
 		a := s.Holder(id)
 		return s.OrderCost(a, int64(s.Jobs[a.Job].Gangs[a.ID.Gang].Leaves))
@@ -72,12 +72,12 @@ func (w *walker) relocateFor(wish *model.Wish, blocked []bool) {
 	var stay []cell.AllocID
 	for range clearRounds {
 		r.Preempt = &cell.Preemptible{Also: func(id cell.AllocID) bool {
-			return !slices.Contains(stay, id) && s.mayMoveFor(s.Holder(id), j.Spec, wish.Clear.Settle)
+			return !slices.Contains(stay, id) && s.mayMoveFor(s.Holder(id), j.Spec, wish.MoveOthers.MinRun)
 		}}
 		res, ok := s.Cluster.Place(&r)
 		movers := s.stayers(res.Victims)
 		n := len(movers)
-		if !ok || len(res.Victims) == 0 || n > wish.Clear.Most || n > maxMoves {
+		if !ok || len(res.Victims) == 0 || n > wish.MoveOthers.MaxMoves || n > maxMoves {
 			return
 		}
 		if w.moves+n > maxMoves {
@@ -104,7 +104,7 @@ func (s *Pass) mayMoveFor(a *tables.Attempt, by *model.Job, settle model.Duratio
 
 // anchored reports whether the policy keeps an attempt from moving for others.
 func (s *Pass) anchored(a *tables.Attempt) bool {
-	p, some := s.Policies[s.Jobs[a.Job].Space].(model.Anchorer)
+	p, some := s.Policies[s.Jobs[a.Job].Space].(model.KeepsInPlace)
 	if !some {
 		return false
 	}
@@ -168,7 +168,7 @@ func (s *Pass) makeRoom(id model.AttemptID, res *cell.Result, movers []cell.Allo
 // nextClear is when more gangs of a VC may move than at the last decision, if a gang waits
 // there; 0 is never.
 func (s *Pass) nextClear(space int32) (next model.Time) {
-	vc := model.OfVC(s.Config, s.Cluster.Space(space).Name)
+	vc := model.ConfigOfVC(s.Config, s.Cluster.Space(space).Name)
 	if vc.Moves == 0 || len(s.Queues[space]) == 0 {
 		return 0
 	}

@@ -128,7 +128,7 @@ func (w *walker) blockedExtra(j *tables.Job) []bool {
 }
 
 // OtherTypes returns the chains of types that the minimum does not use, for a member that must
-// stay with it (model.Firm); nil if any type will do.
+// stay with it (model.MembersFollowMinimum); nil if any type will do.
 func (s *Pass) OtherTypes(j *tables.Job, g int32) []bool {
 	least := j.Gangs[0].Attempt
 	if !j.Spec.Gangs[g].Extra || least == tables.None || !s.Dirty.Firm[j.Space] || len(s.Cluster.Forest().Chains) == 1 {
@@ -254,8 +254,8 @@ func (s *Pass) endedWithMinimum(j *tables.Job, g int32) bool {
 }
 
 // An elastic job may have more members than usual while no waiting gang wants the cells
-// (Wish.Beside). They start together on free cells of the nodes on which the job runs. They are
-// the first to leave for a gang of their priority (Wish.Shrink).
+// (Wish.OnOwnNodes). They start together on free cells of the nodes on which the job runs. They are
+// the first to leave for a gang of their priority (Wish.ShrinkOthers).
 
 // maxGrowth bounds how many members a job gets at once.
 const maxGrowth = 64
@@ -263,8 +263,8 @@ const maxGrowth = 64
 // Wanted implements View.
 func (v view) Wanted() int64 { return v.s.wanted(v.space) }
 
-// Beside implements View.
-func (v view) Beside(ref model.GangRef) int32 {
+// GrowthOnOwnNodes implements View.
+func (v view) GrowthOnOwnNodes(ref model.GangRef) int32 {
 	j := v.s.Find(ref.Job)
 	if j == nil || ref.Gang != 0 || !j.Spec.Partial() || v.s.AttemptOf(ref) == nil || v.s.Dirty.Backfills[v.space] {
 		return 0
@@ -275,7 +275,7 @@ func (v view) Beside(ref model.GangRef) int32 {
 		idle += left
 	}
 	z := v.s.SizesOf(j)
-	more := min(int64(z.Most-z.Now), idle/int64(max(z.Each, 1)), v.Free()/int64(max(z.Each, 1)), maxGrowth)
+	more := min(int64(z.Most-z.Now), idle/int64(max(z.MemberLeaves, 1)), v.Free()/int64(max(z.MemberLeaves, 1)), maxGrowth)
 	for n := int32(more); n > 0; n-- {
 		if _, ok := v.s.planGrowth(j, z.Now+n); ok {
 			return n
@@ -358,8 +358,8 @@ func (w *walker) grow(slot, size int32) {
 	}
 }
 
-// Ill implements View.
-func (v view) Ill(ref model.GangRef, members int32) int64 {
+// BadHeld implements View.
+func (v view) BadHeld(ref model.GangRef, members int32) int64 {
 	j := v.s.Find(ref.Job)
 	if j == nil || !v.s.Cluster.AnyBadOrUnknown() {
 		return 0
@@ -418,7 +418,7 @@ func (w *walker) resize(wish *model.Wish) {
 		s.LookAgain.By(s.Jobs[slot].Space)
 		return
 	}
-	if wish.Beside {
+	if wish.OnOwnNodes {
 		w.grow(slot, wish.Size)
 		return
 	}

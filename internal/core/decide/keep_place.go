@@ -187,7 +187,7 @@ func (w *walker) mayGrant(j *tables.Job, wish model.Wish) bool {
 		return false
 	}
 	if place.InBackOff(&s.Tables, j, g) {
-		wish.Over, wish.Passes = nil, nil // they are valid only during this wish
+		wish.Preemptible, wish.IsBehind = nil, nil // they are valid only during this wish
 		w.backingOff = append(w.backingOff, wish)
 		if !state.OrdersAhead(&s.Tables, w.space) {
 			w.holdPlaces()

@@ -68,7 +68,7 @@ func (s *Pass) opportunistic(extras bool) []index.Merge {
 		out[space].Heads = out[space].Heads[:0]
 		if u := s.GroupsOf(int32(space), cell.Opportunistic); u != nil {
 			m := index.Merge{S: &s.Index, Space: int32(space), Prio: cell.Opportunistic, Heads: out[space].Heads}
-			_, m.Dedicates = s.Policies[space].(model.Dedicator)
+			_, m.Dedicates = s.Policies[space].(model.NodeDedicator)
 			for i := range u.Groups {
 				if l := &u.Groups[i]; l.Extra == extras && len(l.Gangs) > 0 && (l.Shape == "" || l.Leaves <= rest) {
 					m.Add(i, l)

@@ -24,7 +24,7 @@ type Memory struct {
 	digests  *strings.Builder
 	walker   walker             // of the current walk
 	heads    []index.Head       // for Ordered
-	lines    []model.Line       // for Lines
+	lines    []model.ShapeGroup // for Lines
 	waits    []index.Merge      // for opportunistic
 	chosen   []index.PartyGroup // for Parties
 	counts   []int              // for Parties

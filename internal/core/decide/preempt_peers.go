@@ -14,7 +14,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Within one priority only the policy says what may be preempted: Wish.Over names the running
+// Within one priority only the policy says what may be preempted: Wish.Preemptible names the running
 // gangs behind the wish. Only two things protect these: the minimum run time, which is the VC's
 // or the policy's quantum (index/min_run.go), and the budget of preemptions.
 
@@ -23,10 +23,10 @@ import (
 // guarantees so that cells can be bound elsewhere. If need be, charges of bad hardware move
 // first.
 func (s *Pass) planOverPeers(w place.Want, wish model.Wish) (place.Plan, bool) {
-	if !wish.Takes() || w.J.Spec.Priority < cell.MinGuaranteed {
+	if !wish.MayPreempt() || w.J.Spec.Priority < cell.MinGuaranteed {
 		return place.Plan{}, false
 	}
-	w.Due = wish.Due
+	w.Due = wish.IgnoreQuantum
 	over := func() (place.Plan, bool) { return s.planTaking(w, wish) }
 	if p, ok := over(); ok || s.Cluster.NumCharges() == 0 || s.Charges.Tries > place.MovingMost {
 		return p, ok
@@ -162,11 +162,11 @@ func (s *Pass) promisedBehind(j *tables.Job, wish model.Wish) []int32 {
 
 // standsBehind reports whether the policy puts a gang behind the wished-for one.
 func (s *Pass) standsBehind(j *tables.Job, wish model.Wish, ref model.GangRef) bool {
-	if wish.Passes == nil {
+	if wish.IsBehind == nil {
 		return false
 	}
 	was := s.EnterPolicy(j.Space)
-	passes := wish.Passes(ref)
+	passes := wish.IsBehind(ref)
 	s.EnterPolicy(was)
 	return passes
 }
@@ -189,16 +189,16 @@ func (s *Pass) promisedLeaves(slots []int32) int64 {
 // planOverPeers is Pass.planOverPeers beside the bookings of others. Gangs later in the order may stop
 // fewer, so where one found nothing, those with an equal key find nothing either.
 func (o *bookings) planOverPeers(a candidate, wish model.Wish) (p place.Plan, ok bool) {
-	if !wish.Takes() {
+	if !wish.MayPreempt() {
 		return p, false
 	}
 	mask, gg := o.mask(a, o.s.Now, forever), &a.j.Gangs[a.g]
-	key := passKey{shape: wish.Shape(gg.Shape.Text) + fmt.Sprint(a.blocked, wish.Over != nil, wish.Due), mask: mask,
+	key := passKey{shape: wish.Shape(gg.Shape.Text) + fmt.Sprint(a.blocked, wish.Preemptible != nil, wish.IgnoreQuantum), mask: mask,
 		limit: a.length > 0, aside: o.aside, size: a.size, takes: true}
 	if i := o.find(a.ref); i >= 0 {
 		key.by = o.books[i].free
 	}
-	alone := gg.Avoids() || wish.Only != nil || wish.Free || o.s.SparesSome(a.j)
+	alone := gg.Avoids() || wish.OnlyNodes != nil || wish.FreeOnly || o.s.SparesSome(a.j)
 	if !alone && o.failed[key] {
 		return place.Plan{}, false
 	}
@@ -217,18 +217,18 @@ func (s *Pass) peersBehind(j *tables.Job, wish *model.Wish, most int64) (list []
 	if t.each == nil {
 		t.each = t.listen
 	}
-	*t = tailing{s: s, j: j, vc: s.VC(j.Space), due: wish.Due, firm: s.Dirty.Firm[j.Space], out: t.out[:0],
+	*t = tailing{s: s, j: j, vc: s.VC(j.Space), due: wish.IgnoreQuantum, firm: s.Dirty.Firm[j.Space], out: t.out[:0],
 		each: t.each, left: most}
 	for i := len(s.Attempts) - 1; !t.firm && s.PartialJobs > 0 && i >= 0; i-- {
 		a := &s.Attempts[i]
-		if a.Job != tables.None && a.ID.Job != j.ID && s.IsExtra(a) && s.Jobs[a.Job].Spec.Priority == j.Spec.Priority && s.yieldsToPeer(j, a, wish.Due) && (wish.Over != nil || s.grown(a)) {
+		if a.Job != tables.None && a.ID.Job != j.ID && s.IsExtra(a) && s.Jobs[a.Job].Spec.Priority == j.Spec.Priority && s.yieldsToPeer(j, a, wish.IgnoreQuantum) && (wish.Preemptible != nil || s.grown(a)) {
 			t.out = append(t.out, a.Alloc)
 		}
 	}
 	slices.SortFunc(t.out, func(x, y cell.AllocID) int { return model.CompareAttempts(s.Holder(y).ID, s.Holder(x).ID) })
-	if wish.Over != nil {
+	if wish.Preemptible != nil {
 		was := s.EnterPolicy(j.Space)
-		wish.Over(t.each)
+		wish.Preemptible(t.each)
 		s.EnterPolicy(was)
 	}
 	return t.out, t.left > 0
@@ -342,8 +342,8 @@ func (v view) Yields(ref model.GangRef) int32 {
 	return cfg.PreemptionBudget() - j.Yielded
 }
 
-// Room implements View.
-func (v view) Room(ref model.GangRef, sku cell.TypeName) bool {
+// FindsFree implements View.
+func (v view) FindsFree(ref model.GangRef, sku cell.TypeName) bool {
 	j := v.s.Find(ref.Job)
 	if j == nil {
 		return false

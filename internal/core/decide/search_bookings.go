@@ -372,7 +372,7 @@ func preferring(o *bookings, nodes cell.NodeSet) (over func()) {
 // answers of their own.
 func (w *walker) planWish(q place.Want, wish model.Wish, picky bool) (place.Plan, bool) {
 	s, j, sh := w.s, q.J, q.Gang().Shape
-	if wish.Free {
+	if wish.FreeOnly {
 		r := s.Request(q)
 		res, ok := s.Cluster.Place(&r)
 		return place.Plan{Placement: res.Placement}, ok

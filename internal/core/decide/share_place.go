@@ -249,10 +249,10 @@ func (w *walker) move(wish *model.Wish) {
 	j := &s.Jobs[a.Job]
 	q := place.Want{J: j, G: a.ID.Gang}
 	r := s.Request(q)
-	if wish.Only != nil {
-		r.Allowed = wish.Only
+	if wish.OnlyNodes != nil {
+		r.Allowed = wish.OnlyNodes
 		if j.Spec.Restricted() {
-			r.Allowed = s.AllowedNodes(j.Spec).Both(wish.Only)
+			r.Allowed = s.AllowedNodes(j.Spec).Both(wish.OnlyNodes)
 		}
 	}
 	if q.Within = wish.Within; q.Within != model.Anywhere {
@@ -297,7 +297,7 @@ func (w *walker) adjust(wish *model.Wish) {
 		w.together(wish)
 	case wish.Move:
 		w.move(wish)
-	case wish.Clear != nil:
+	case wish.MoveOthers != nil:
 		w.relocateFor(wish, w.blockedWish(*wish))
 	case wish.Size != 0:
 		w.resize(wish)

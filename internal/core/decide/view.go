@@ -66,8 +66,8 @@ func (c *cursor) next() (index.Queued, bool) {
 	return c.last, true
 }
 
-// Kept implements View.
-func (v view) Kept() (model.Keeping, []model.GangView) {
+// WaitIndex implements View.
+func (v view) WaitIndex() (model.WaitIndex, []model.GangView) {
 	s := v.s
 	var late []model.GangView
 	for _, e := range s.LazyGangs(v.space, v.prio, false) {
@@ -87,8 +87,8 @@ func (v view) Kept() (model.Keeping, []model.GangView) {
 // Note implements View.
 func (v view) Note(id model.JobID) []byte { return v.s.Note(v.VC(), id) }
 
-// Ordered implements View. The few gangs that wait for an upgrade get their keys here.
-func (v view) Ordered(from int64) iter.Seq[model.Ranked] {
+// WaitingByKey implements View. The few gangs that wait for an upgrade get their keys here.
+func (v view) WaitingByKey(from int64) iter.Seq[model.Ranked] {
 	return func(yield func(model.Ranked) bool) {
 		s := v.s
 		s.AskGroups(v.space, model.ByKey)
@@ -172,8 +172,8 @@ func (v view) holding(which func(*tables.Attempt) bool) iter.Seq[model.GangView]
 	}
 }
 
-// Standing implements View.
-func (v view) Standing() iter.Seq[model.Ranked] { return v.s.StandingWith(v.space, v.prio) }
+// RunningByKey implements View.
+func (v view) RunningByKey() iter.Seq[model.Ranked] { return v.s.StandingWith(v.space, v.prio) }
 
 // Promised implements View.
 func (v view) Promised() iter.Seq[model.Ranked] {
@@ -233,20 +233,20 @@ func (v view) Pools() []model.Pool {
 		}
 		leaves, node := int64(chain.LeavesAt(sp.Roots[i].Level)), int32(chain.LeavesAt(chain.NodeLevel))
 		out[at].Leaves += leaves
-		out[at].Node = max(out[at].Node, node)
-		out[at].Add(model.PoolCells{Pinned: sp.Roots[i].Pinned, Part: int32(min(leaves, int64(node))), Leaves: leaves})
+		out[at].PerNode = max(out[at].PerNode, node)
+		out[at].Add(model.PoolCells{Pinned: sp.Roots[i].Pinned, Size: int32(min(leaves, int64(node))), Leaves: leaves})
 	}
 	return out
 }
 
-// Measured implements View.
-func (v view) Measured() bool { return len(v.s.Config.Throughputs) > 0 }
+// HasThroughputs implements View.
+func (v view) HasThroughputs() bool { return len(v.s.Config.Throughputs) > 0 }
 
 // Elastic implements View.
 func (v view) Elastic() bool { return v.s.Tallies[v.space].Partials > 0 }
 
-// Undisturbed implements View. With bookings, time alone may change what can start.
-func (v view) Undisturbed() bool {
+// OnlyTimePassed implements View. With bookings, time alone may change what can start.
+func (v view) OnlyTimePassed() bool {
 	l := &v.s.Dirty
 	return v.w != nil && !v.s.AllDirty && !l.Guaranteed[v.space] && !l.Backfills[v.space]
 }
@@ -260,8 +260,8 @@ func (v view) Scratch() *any { return &v.s.Mem.scratch }
 // Now implements View.
 func (v view) Now() model.Time { return v.now }
 
-// Before implements View.
-func (v view) Before() model.Time { return v.s.DecidedAt }
+// LastDecision implements View.
+func (v view) LastDecision() model.Time { return v.s.DecidedAt }
 
 // VC implements View.
 func (v view) VC() cell.VCName { return v.s.Cluster.Space(v.space).Name }

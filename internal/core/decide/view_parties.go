@@ -10,8 +10,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// Lines implements View.
-func (v view) Lines(by model.By, most func(*model.Line) int) []model.Line {
+// ShapeGroups implements View.
+func (v view) ShapeGroups(by model.By, most func(*model.ShapeGroup) int) []model.ShapeGroup {
 	s := v.s
 	s.AskGroups(v.space, by)
 	lazies := s.LazyGangs(v.space, v.prio, false)
@@ -23,7 +23,7 @@ func (v view) Lines(by model.By, most func(*model.Line) int) []model.Line {
 			if l.Extra || len(l.Gangs) == 0 {
 				continue
 			}
-			out = append(out, model.Line{Party: l.Party, Gangs: len(l.Gangs)})
+			out = append(out, model.ShapeGroup{Party: l.Party, Gangs: len(l.Gangs)})
 			line := &out[len(out)-1]
 			if l.Shape != "" {
 				line.Leaves = l.Leaves
@@ -32,7 +32,7 @@ func (v view) Lines(by model.By, most func(*model.Line) int) []model.Line {
 		}
 	}
 	for _, e := range lazies {
-		out = append(out, model.Line{Party: by.Party(s.Jobs[e.Slot].Spec), Leaves: 0, Gangs: 1,
+		out = append(out, model.ShapeGroup{Party: by.Party(s.Jobs[e.Slot].Spec), Leaves: 0, Gangs: 1,
 			First: []model.GangView{v.waiting(e, true)}})
 	}
 	s.Mem.lines = out
@@ -58,8 +58,8 @@ func (v view) besideBookings() bool {
 	return v.w != nil && v.w.bookings != nil || v.all && v.s.Dirty.Backfills[v.space]
 }
 
-// Fruitless implements View.
-func (v view) Fruitless(shape string) bool { return v.w.fruitless()[shape] }
+// FoundNothing implements View.
+func (v view) FoundNothing(shape string) bool { return v.w.fruitless()[shape] }
 
 // Parties implements View.
 func (v view) Parties(by model.By, all bool) []model.PartyGangs {
@@ -96,7 +96,7 @@ func (v view) Parties(by model.By, all bool) []model.PartyGangs {
 	for i := range ps.found {
 		u := &ps.found[i]
 		u.merge.Order()
-		out[i] = model.PartyGangs{Party: u.name, Leaves: u.leaves, Next: u.next, Pass: u.pass}
+		out[i] = model.PartyGangs{Party: u.name, Leaves: u.leaves, Next: u.next, NextShape: u.pass}
 	}
 	return out
 }
@@ -156,7 +156,7 @@ func (v view) Queue() model.PartyGangs {
 	u := &partyGangs{v: v, all: true, merge: index.Merge{S: &s.Index, Space: v.space, Prio: v.prio},
 		lazies: s.LazyGangs(v.space, v.prio, false)}
 	u.merge.AddFull()
-	return model.PartyGangs{Next: u.next, Pass: u.pass}
+	return model.PartyGangs{Next: u.next, NextShape: u.pass}
 }
 
 // partyGangs reads the gangs of one party, with those that wait for an upgrade.
@@ -223,7 +223,7 @@ func (v view) roomFor() int64 {
 
 // hopeless returns the shapes that a Patient policy need not see.
 func (v view) hopeless() map[string]bool {
-	if _, patient := v.s.Policies[v.space].(model.Patient); patient {
+	if _, patient := v.s.Policies[v.space].(model.IgnoresMisses); patient {
 		return v.w.fruitless()
 	}
 	return nil

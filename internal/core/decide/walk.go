@@ -14,7 +14,7 @@ import (
 
 // noteExhausted notes whether a walk left nothing to gangs that arrive later.
 func (s *Pass) noteExhausted(w *walker) {
-	_, straight := s.Policies[w.space].(model.Straight)
+	_, straight := s.Policies[w.space].(model.StrictFIFO)
 	s.Dirty.Exhausted[w.space] = index.Exhausted{Holds: straight && w.bookings == nil && w.allBlocked(0),
 		FullChanges: s.Dirty.FullChanges, Prio: w.view.prio}
 }
@@ -135,7 +135,7 @@ func (w *walker) walk() {
 		if s.IsPostponed() {
 			return
 		}
-		if _, limits := s.Policies[space].(model.Restrainer); limits && s.placedSince(ranked) {
+		if _, limits := s.Policies[space].(model.HoldsBack); limits && s.placedSince(ranked) {
 			s.LookAgain.By(space) // a gang held at a limit may start now
 		}
 		if !goOn {
@@ -148,7 +148,7 @@ func (w *walker) walk() {
 // same: no cells came free, and there was no lower priority to preempt.
 func (w *walker) forget(prio cell.Priority) {
 	s := w.s
-	_, patient := s.Policies[w.space].(model.Patient)
+	_, patient := s.Policies[w.space].(model.IgnoresMisses)
 	ranks := s.Tallies[w.space].Ranks
 	if !patient || s.Tallies[w.space].Partials > 0 || s.Dirty.CellChanges != w.freed || len(ranks) > 0 &&
 		ranks[0].Prio < prio {
@@ -180,7 +180,7 @@ func (w *walker) grantWish(wish model.Wish) bool {
 	}
 	switch {
 	case wish.Gang.Job == 0:
-	case wish.Turns != nil || wish.Move || wish.Clear != nil || wish.Size != 0 && w.s.resizes(wish.Gang, wish.Size):
+	case wish.Turns != nil || wish.Move || wish.MoveOthers != nil || wish.Size != 0 && w.s.resizes(wish.Gang, wish.Size):
 		q := wish // a copy escapes, so that other wishes need not
 		w.adjust(&q)
 	case w.reaches(wish.Gang):
@@ -270,7 +270,7 @@ func (w *walker) grant(wish model.Wish) {
 		return
 	}
 	shape := wish.Shape(j.Gangs[g].Shape.Text)
-	picky := j.Gangs[g].Avoids() || wish.Only != nil || wish.Free || s.SparesSome(j)
+	picky := j.Gangs[g].Avoids() || wish.OnlyNodes != nil || wish.FreeOnly || s.SparesSome(j)
 	if !picky && w.failed[shape] {
 		w.notePartlyPlaced(j)
 		return // and what it blocks is blocked already
@@ -292,7 +292,7 @@ func (w *walker) grant(wish model.Wish) {
 	}
 	w.miss(j, wish, q.Blocked)
 	w.notePartlyPlaced(j)
-	if wish.Takes() && w.missedAt == 0 {
+	if wish.MayPreempt() && w.missedAt == 0 {
 		w.missedAt = s.Seq
 	}
 	if !picky {
@@ -307,7 +307,7 @@ func (w *walker) grant(wish model.Wish) {
 func (w *walker) want(j *tables.Job, wish model.Wish, prefer cell.NodeSet) place.Want {
 	q := place.Want{J: j, G: wish.Gang.Gang, Prefer: prefer, Blocked: w.blockedWish(wish), Size: wish.Size}
 	if w.bookings == nil {
-		q.Only, q.Within = wish.Only, wish.Within
+		q.Only, q.Within = wish.OnlyNodes, wish.Within
 	}
 	return q
 }

@@ -11,7 +11,7 @@ import (
 // watch shows a VC's policy what a job reported. The policy may end the job.
 func (s *Pass) watch(slot int32) {
 	j := &s.Jobs[slot]
-	w, ok := s.Policies[max(j.Space, 0)].(model.Watcher)
+	w, ok := s.Policies[max(j.Space, 0)].(model.ProgressWatcher)
 	if !ok || len(j.Spec.Gangs) == 0 {
 		return
 	}

@@ -69,7 +69,7 @@ func (s *Explainer) checkSubmit(c model.Submit) ([]model.Event, model.Answer, *m
 		if g > 0 && j.Gangs[g].Shape.Text == j.Gangs[g-1].Shape.Text {
 			continue
 		}
-		if why := s.whyNever(&j, g); why != nil {
+		if why := s.neverWithMost(&j, g); why != nil {
 			return nil, model.Answer{}, &model.Refusal{Kind: model.Never, Message: why.Message, Reason: why}
 		}
 	}
@@ -218,8 +218,8 @@ func noNode(s *status.Status, name cell.NodeName) *model.Refusal {
 	return Refuse(model.NotFound, "there is no node %q", name)
 }
 
-// wishedJob finds the job of a user's command, if it has not ended and is not ending.
-func (s *Explainer) wishedJob(id model.JobID) (*tables.Job, *model.Refusal) {
+// commandedJob finds the job of a user's command, if it has not ended and is not ending.
+func (s *Explainer) commandedJob(id model.JobID) (*tables.Job, *model.Refusal) {
 	j := s.Find(id)
 	switch {
 	case j == nil && id > 0 && id < s.NextJob:
@@ -232,8 +232,8 @@ func (s *Explainer) wishedJob(id model.JobID) (*tables.Job, *model.Refusal) {
 	return j, nil
 }
 
-// standing reports whether an attempt of a job lives, and whether cells are promised to one.
-func (s *Explainer) standing(j *tables.Job) (runs, promised bool) {
+// liveOrPromised reports whether an attempt of a job lives, and whether cells are promised to one.
+func (s *Explainer) liveOrPromised(j *tables.Job) (runs, promised bool) {
 	for g := range j.Gangs {
 		if at := j.Gangs[g].Attempt; at != tables.None {
 			reserving := s.Attempts[at].State == model.AttemptReserving
@@ -244,14 +244,14 @@ func (s *Explainer) standing(j *tables.Job) (runs, promised bool) {
 }
 
 func (s *Explainer) checkHold(c model.Hold) ([]model.Event, model.Answer, *model.Refusal) {
-	j, no := s.wishedJob(c.Job)
+	j, no := s.commandedJob(c.Job)
 	if no != nil {
 		return nil, model.Answer{}, no
 	}
 	if j.Held() == c.On {
 		return nil, model.Answer{Job: c.Job, Repeated: true}, nil
 	}
-	if runs, _ := s.standing(j); runs && c.On {
+	if runs, _ := s.liveOrPromised(j); runs && c.On {
 		return nil, model.Answer{}, Refuse(model.Conflict, "job %d runs: only a job that waits can be held; comb job requeue --hold stops it and holds it then", c.Job)
 	}
 	return []model.Event{model.JobHeld{Job: c.Job, On: c.On, Reason: c.Reason,
@@ -259,11 +259,11 @@ func (s *Explainer) checkHold(c model.Hold) ([]model.Event, model.Answer, *model
 }
 
 func (s *Explainer) checkRequeue(c model.Requeue) ([]model.Event, model.Answer, *model.Refusal) {
-	j, no := s.wishedJob(c.Job)
+	j, no := s.commandedJob(c.Job)
 	if no != nil {
 		return nil, model.Answer{}, no
 	}
-	if runs, _ := s.standing(j); !runs {
+	if runs, _ := s.liveOrPromised(j); !runs {
 		return nil, model.Answer{}, Refuse(model.Conflict, "nothing of job %d runs: it waits already", c.Job)
 	}
 	return []model.Event{model.JobRequeued{Job: c.Job, Hold: c.Hold, Reason: c.Reason,
@@ -271,7 +271,7 @@ func (s *Explainer) checkRequeue(c model.Requeue) ([]model.Event, model.Answer, 
 }
 
 func (s *Explainer) checkUpdate(c model.Update) ([]model.Event, model.Answer, *model.Refusal) {
-	j, no := s.wishedJob(c.Job)
+	j, no := s.commandedJob(c.Job)
 	if no != nil {
 		return nil, model.Answer{}, no
 	}
@@ -303,7 +303,7 @@ func (s *Explainer) checkUpdate(c model.Update) ([]model.Event, model.Answer, *m
 
 // checkPriority refuses a priority that a job cannot have, or not now.
 func (s *Explainer) checkPriority(j *tables.Job, p cell.Priority) *model.Refusal {
-	if runs, promised := s.standing(j); runs {
+	if runs, promised := s.liveOrPromised(j); runs {
 		return Refuse(model.Conflict, "job %d runs: only a job that waits can get another priority; comb job requeue --hold stops it first", j.ID)
 	} else if promised {
 		return Refuse(model.Conflict, "cells are being freed for job %d, and it starts soon: its priority cannot change now; comb job hold gives them back", j.ID)
@@ -319,7 +319,7 @@ func (s *Explainer) checkPriority(j *tables.Job, p cell.Priority) *model.Refusal
 	tried := s.NewJob(j.ID, &spec, s.Now, s.Arenas.JobMemories.Take())
 	defer s.Arenas.JobMemories.Recycle(&tried)
 	for g := range tried.Gangs {
-		if why := s.whyNever(&tried, g); why != nil {
+		if why := s.neverWithMost(&tried, g); why != nil {
 			return &model.Refusal{Kind: model.Never, Message: fmt.Sprintf("with priority %d %s", p, why.Message),
 				Reason: why}
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// illsFor finds what is out of service among the cells that a gang could use, on given nodes; nil
+// badNodesFor finds what is out of service among the cells that a gang could use, on given nodes; nil
 // is all nodes.
-func (s *Explainer) illsFor(j *tables.Job, g int, on cell.NodeSet) (out ills) {
+func (s *Explainer) badNodesFor(j *tables.Job, g int, on cell.NodeSet) (out badNodes) {
 	f := s.Cluster.Forest()
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Job != tables.None && s.drainsFor(j, g, a, on) &&
@@ -40,7 +40,7 @@ func (s *Explainer) illsFor(j *tables.Job, g int, on cell.NodeSet) (out ills) {
 // it could have now: promised to no gang, and idle or, for a guaranteed gang, held by
 // opportunistic work.
 func (s *Explainer) inService(j *tables.Job, g int, sku cell.TypeName) (n int32) {
-	f, its := s.Cluster.Forest(), s.itsNodes(j)
+	f, its := s.Cluster.Forest(), s.onlyNodes(j)
 	for l := range f.Leaves {
 		at := f.Leaves[l]
 		c := &f.Cells[at]
@@ -88,18 +88,18 @@ func (s *Explainer) drainsFor(j *tables.Job, g int, a *tables.Attempt, on cell.N
 	})
 }
 
-// illnessOf returns what is out of service among the cells that a gang could use, found once for
+// badNodesOfShape returns what is out of service among the cells that a gang could use, found once for
 // all gangs of its shape.
-func illnessOf(s *Explainer, j *tables.Job, g int, rooms []model.Room) *illness {
-	r, key := inCommon(s), fitKeyOf(j, g)
-	if known := r.ills[key]; known != nil {
+func badNodesOfShape(s *Explainer, j *tables.Job, g int, rooms []model.Room) *shapeBadNodes {
+	r, key := reasonCacheOf(s), fitKeyOf(j, g)
+	if known := r.badHardware[key]; known != nil {
 		return known
 	}
 	f := s.Cluster.Forest()
-	ill := &illness{ills: s.illsFor(j, g, s.itsNodes(j)), rooms: slices.Clone(rooms)}
-	r.ills[key], r.Read = ill, r.Read+len(f.Leaves)
+	ill := &shapeBadNodes{badNodes: s.badNodesFor(j, g, s.onlyNodes(j)), rooms: slices.Clone(rooms)}
+	r.badHardware[key], r.Read = ill, r.Read+len(f.Leaves)
 	if len(ill.nodes)+len(ill.drained) == 0 { // with other nodes back, cells could be bound there
-		ill.ills = s.illsFor(j, g, nil)
+		ill.badNodes = s.badNodesFor(j, g, nil)
 	}
 	for i := range ill.rooms {
 		ill.rooms[i].Free = min(ill.rooms[i].Free, s.inService(j, g, ill.rooms[i].SKU))
@@ -125,35 +125,35 @@ func illnessOf(s *Explainer, j *tables.Job, g int, rooms []model.Room) *illness 
 	for _, i := range ill.drained {
 		ill.names = append(ill.names, f.Nodes[i].Name)
 	}
-	ill.away = outOfService(s, ill.nodes)
+	ill.outages = outOfService(s, ill.nodes)
 	return ill
 }
 
-// crowding returns the jobs that hold cells which a gang could use and that do not drain, without
+// othersInWay returns the jobs that hold cells which a gang could use and that do not drain, without
 // the gang's own job, by id. They are found once for all gangs of its shape.
-func (ill *illness) crowding(s *Explainer, j *tables.Job, g int) []model.JobID {
-	if ill.crowd == nil {
-		ill.crowd, inCommon(s).Read = []model.JobID{}, inCommon(s).Read+len(s.Attempts)
+func (ill *shapeBadNodes) othersInWay(s *Explainer, j *tables.Job, g int) []model.JobID {
+	if ill.inWay == nil {
+		ill.inWay, reasonCacheOf(s).Read = []model.JobID{}, reasonCacheOf(s).Read+len(s.Attempts)
 		if j.Spec.Priority < cell.MinGuaranteed {
-			ill.crowd = append(ill.crowd, s.ending(j, g, tables.None)...) // these hold all usable cells
+			ill.inWay = append(ill.inWay, s.endableWithout(j, g, tables.None)...) // these hold all usable cells
 		} else {
 			h := allHolders(s, j, g)
-			ill.crowd = append(append(ill.crowd, h.Own...), h.Others...)
+			ill.inWay = append(append(ill.inWay, h.Own...), h.Others...)
 		}
-		ill.crowd = slices.DeleteFunc(ill.crowd, func(id model.JobID) bool {
+		ill.inWay = slices.DeleteFunc(ill.inWay, func(id model.JobID) bool {
 			_, drains := slices.BinarySearch(ill.drainers, id)
 			return drains
 		})
-		slices.Sort(ill.crowd)
+		slices.Sort(ill.inWay)
 	}
-	if at, own := slices.BinarySearch(ill.crowd, j.ID); own {
-		return slices.Delete(slices.Clone(ill.crowd), at, at+1)
+	if at, own := slices.BinarySearch(ill.inWay, j.ID); own {
+		return slices.Delete(slices.Clone(ill.inWay), at, at+1)
 	}
-	return ill.crowd
+	return ill.inWay
 }
 
 // badOf returns the nodes with leaves that were declared bad, each with the first reason given.
-func (r *reasons) badOf(s *tables.Tables) map[cell.NodeName]string {
+func (r *reasonCache) badOf(s *tables.Tables) map[cell.NodeName]string {
 	if r.bad != nil {
 		return r.bad
 	}
@@ -170,22 +170,22 @@ func (r *reasons) badOf(s *tables.Tables) map[cell.NodeName]string {
 // use. With crowded jobs keep the gang out as well, and are named. Where all nodes are only
 // suspects the gang backs off until the first takes jobs again.
 func (s *Explainer) hardwareReason(r model.Reason, j *tables.Job, g int, crowded bool) model.Reason {
-	ill := illnessOf(s, j, g, r.Rooms)
+	ill := badNodesOfShape(s, j, g, r.Rooms)
 	r.Rooms = ill.rooms
 	r.Free, r.Total = model.SumRooms(r.Rooms)
-	r.Nodes, r.MoreNodes = few(s, ill.names)
+	r.Nodes, r.MoreNodes = firstNamed(s, ill.names)
 	if ill.until > 0 {
 		r.Until = ill.until
 		return r.Say(model.BackOff, "%s refused several jobs; new jobs start there again in %d s",
-			fewNodes(ill.names), secondsUntil(s.Now, r.Until))
+			firstNodesText(ill.names), secondsUntil(s.Now, r.Until))
 	}
 	inWay := ""
 	r.Jobs = slices.Clone(ill.drainers)
 	if crowded {
-		all := ill.crowding(s, j, g)
-		holders, more := few(s, all)
+		all := ill.othersInWay(s, j, g)
+		holders, more := firstNamed(s, all)
 		if len(all) > 0 {
-			inWay = listed(s, j.Spec.User, holders, more)
+			inWay = jobsText(s, j.Spec.User, holders, more)
 		}
 		r.Jobs, r.More = append(r.Jobs, holders...), more
 	}
@@ -193,19 +193,19 @@ func (s *Explainer) hardwareReason(r model.Reason, j *tables.Job, g int, crowded
 	if len(ill.nodes) == 0 && len(ill.drainers) > 0 {
 		code = model.Draining
 	}
-	return r.Say(code, "%s", s.illText(j, ill, inWay, crowded)+ill.why)
+	return r.Say(code, "%s", s.badText(j, ill, inWay, crowded)+ill.why)
 }
 
-// illText says what a gang waits for: bad nodes, jobs that drain and, with crowded, holders, the
+// badText says what a gang waits for: bad nodes, jobs that drain and, with crowded, holders, the
 // text of the jobs that hold what it could use. If crowded no part of these suffices alone.
-func (s *Explainer) illText(j *tables.Job, ill *illness, holders string, crowded bool) string {
+func (s *Explainer) badText(j *tables.Job, ill *shapeBadNodes, holders string, crowded bool) string {
 	const lacks = " (on devices no longer in the configuration)"
 	var ifs, inWay []string
 	if holders != "" {
 		inWay = append(inWay, holders)
 	}
 	if len(ill.nodes) > 0 || len(ill.drainers) == 0 {
-		ifs, inWay = append(ifs, ill.away.become("were repaired", "were in service")), append(inWay, ill.away.text())
+		ifs, inWay = append(ifs, ill.outages.become("were repaired", "were in service")), append(inWay, ill.outages.text())
 	}
 	if len(ill.drainers) > 0 {
 		ifs = append(ifs, s.jobList(j.Spec.User, ill.drainers)+lacks+" had ended")
@@ -220,9 +220,9 @@ func (s *Explainer) illText(j *tables.Job, ill *illness, holders string, crowded
 // text names the outages.
 func (o outages) text() string {
 	if o.bad == "" {
-		return model.JoinAnd(o.away)
+		return model.JoinAnd(o.others)
 	}
-	return model.JoinAnd(append([]string{o.bad}, o.away...))
+	return model.JoinAnd(append([]string{o.bad}, o.others...))
 }
 
 // become says what must happen to each kind of outage: "the bad hardware on n3 were repaired and n1
@@ -232,8 +232,8 @@ func (o outages) become(repaired, inService string) string {
 	if o.bad != "" {
 		parts = append(parts, "the "+o.bad+" "+repaired)
 	}
-	if len(o.away) > 0 {
-		parts = append(parts, model.JoinAnd(o.away)+" "+inService)
+	if len(o.others) > 0 {
+		parts = append(parts, model.JoinAnd(o.others)+" "+inService)
 	}
 	return strings.Join(parts, " and ")
 }
@@ -241,7 +241,7 @@ func (o outages) become(repaired, inService string) string {
 // outOfService returns what is wrong with each of some nodes; without nodes, that something is.
 func outOfService(s *Explainer, nodes []int32) (out outages) {
 	if len(nodes) == 0 {
-		return outages{away: []string{"hardware that is out of service"}}
+		return outages{others: []string{"hardware that is out of service"}}
 	}
 	var faults []string
 	names := map[string][]cell.NodeName{}
@@ -254,10 +254,10 @@ func outOfService(s *Explainer, nodes []int32) (out outages) {
 	}
 	for _, fault := range faults {
 		if fault == badWord {
-			out.bad = "bad hardware on " + fewNodes(names[fault])
+			out.bad = "bad hardware on " + firstNodesText(names[fault])
 			continue
 		}
-		out.away = append(out.away, fewNodes(names[fault])+" ("+fault+")")
+		out.others = append(out.others, firstNodesText(names[fault])+" ("+fault+")")
 	}
 	return out
 }
@@ -276,7 +276,7 @@ func faultOf(s *Explainer, node int32) string {
 			words = append(words, b.word)
 		}
 	}
-	if _, noted := inCommon(s).badOf(&s.Tables)[s.Cluster.Forest().Nodes[node].Name]; noted || len(words) == 0 {
+	if _, noted := reasonCacheOf(s).badOf(&s.Tables)[s.Cluster.Forest().Nodes[node].Name]; noted || len(words) == 0 {
 		words = append(words, badWord)
 	}
 	return strings.Join(words, " and ")

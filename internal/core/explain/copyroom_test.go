@@ -17,8 +17,8 @@ func TestCopiesAreBounded(t *testing.T) {
 		for w := g.copy(s); w != nil; w = g.copy(s) {
 			copied += len(w.Jobs)
 		}
-		if copied > copiedMost || copied <= copiedMost-jobs || !g.cut {
-			t.Errorf("%d jobs: %d were copied; left untried: %v", jobs, copied, g.cut)
+		if copied > copiedMost || copied <= copiedMost-jobs || !g.untried {
+			t.Errorf("%d jobs: %d were copied; left untried: %v", jobs, copied, g.untried)
 		}
 	}
 }
@@ -28,11 +28,11 @@ func TestStepsOfCopiesAreBounded(t *testing.T) {
 	s := &Explainer{}
 	s.Jobs = make([]tables.Job, 3)
 	g := newSuggester(s, nil, 0)
-	if g.copy(s) == nil || g.cut {
-		t.Fatalf("nothing may be tried; left untried: %v", g.cut)
+	if g.copy(s) == nil || g.untried {
+		t.Fatalf("nothing may be tried; left untried: %v", g.untried)
 	}
-	g.steps = 0
-	if g.copy(s) != nil || !g.cut {
-		t.Errorf("more is tried; left untried: %v", g.cut)
+	g.stepsLeft = 0
+	if g.copy(s) != nil || !g.untried {
+		t.Errorf("more is tried; left untried: %v", g.untried)
 	}
 }

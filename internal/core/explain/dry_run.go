@@ -11,7 +11,7 @@ import (
 // could never start, its gangs have reasons, and there is an estimate. A
 // refusal comes with an explanation only when the job can never fit.
 func (s *Explainer) DryRun(spec *model.Job, m model.MeasuredRuns) (model.Explanation, *model.Refusal) {
-	w := &WhatIf{Explainer: s.CloneIn(&s.copies().with), At: s.Now}
+	w := &WhatIf{Explainer: s.CloneIn(&s.memoryForCopies().with), At: s.Now}
 	w.CopyMemory = s.CopyMemory
 	events, ans, no := w.Admit(model.Submit{Job: spec, Meta: model.Meta{Subject: spec.User}})
 	id := ans.Job
@@ -22,7 +22,7 @@ func (s *Explainer) DryRun(spec *model.Job, m model.MeasuredRuns) (model.Explana
 		id = w.NextJob
 		events = []model.Event{model.JobSubmitted{ID: id, Job: spec}}
 	}
-	w.Tell(events...)
+	w.ApplyEvents(events...)
 	if no != nil {
 		e, _ := w.Explain(id)
 		// A refused job is in no queue.
@@ -71,8 +71,8 @@ func (s *Explainer) places(id model.JobID) []model.GangPlace {
 	return out
 }
 
-// At returns a copy of the state as of a time, in memory that is used again.
-func (s *Explainer) At(memory *CopyMemory, now model.Time) *Explainer {
+// CopyAt returns a copy of the state as of a time, in memory that is used again.
+func (s *Explainer) CopyAt(memory *CopyMemory, now model.Time) *Explainer {
 	c := s.CloneIn(&memory.state)
 	c.Now, c.CopyMemory = max(c.Now, now), memory
 	return c

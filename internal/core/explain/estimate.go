@@ -32,9 +32,9 @@ func (s *Explainer) Estimate(id model.JobID, m model.MeasuredRuns) (model.Estima
 	var likely, open, missed, may, sooner bool
 	e := model.Estimate{}
 	for _, p := range paces {
-		if p == prompt && !e.Bounded && may {
+		if p == slowNoGrace && !e.Bounded && may {
 			sure := e.Latest
-			if draw(s, id, g, m, &e) {
+			if drawStarts(s, id, g, m, &e) {
 				if e.AtLatest = 0; sure > 0 && !missed {
 					e.AtLatest = max(sure, e.Latest)
 				}
@@ -42,24 +42,24 @@ func (s *Explainer) Estimate(id model.JobID, m model.MeasuredRuns) (model.Estima
 				return e, true
 			}
 		}
-		if p == due && !sooner { // it would be the same as Slow
+		if p == likelyEnds && !sooner { // it would be the same as Slow
 			continue
 		}
 		f := NewForecast(s, p, m)
 		at, ok := f.run(id, g)
 		e.Steps += int32(f.Steps)
 		e.Bounded = e.Bounded || f.bounded
-		may, sooner = may || f.any && !f.bounded, f.sooner
+		may, sooner = may || f.mayVary && !f.bounded, f.endsEarlier
 		switch {
 		case !ok:
 			if !missed {
-				e.Unknown, e.Jobs = f.missing(id, g)
+				e.Unknown, e.Jobs = f.whyNoStart(id, g)
 			}
 			missed = true
 			continue
 		case p == Slow:
 			e.Latest, e.Ends = at, f.log
-		case p == quick && f.mayBeSooner(id, g):
+		case p == earlyNoGrace && f.mayBeSooner(id, g):
 			open = true
 		}
 		if !likely || at < e.Earliest {
@@ -70,7 +70,7 @@ func (s *Explainer) Estimate(id model.JobID, m model.MeasuredRuns) (model.Estima
 		}
 		likely = true
 		if e.Basis == "" {
-			e.Basis, e.Order = f.words()+ifAccepted(&s.Tables, j, g), f.against(s, j)
+			e.Basis, e.Order = f.basisText()+ifAccepted(&s.Tables, j, g), f.orderChanges(s, j)
 		}
 	}
 	if open && e.Latest > 0 {
@@ -93,7 +93,7 @@ func (s *Explainer) Starts(m model.MeasuredRuns) []model.Expected {
 	at := make([]model.Expected, len(ids))
 	sooner := false
 	for _, p := range paces {
-		if p == due && !sooner {
+		if p == likelyEnds && !sooner {
 			continue
 		}
 		f, left := NewForecast(s, p, m), len(ids)
@@ -106,15 +106,15 @@ func (s *Explainer) Starts(m model.MeasuredRuns) []model.Expected {
 		for i, id := range ids {
 			at[i].Add(id, f.Began[id], p == Slow)
 		}
-		sooner = f.sooner
+		sooner = f.endsEarlier
 	}
 	return slices.DeleteFunc(at, func(a model.Expected) bool { return a.Earliest == 0 })
 }
 
 // NewForecast returns a forecast on a copy of the state.
 func NewForecast(s *Explainer, p pace, m model.MeasuredRuns) Forecast {
-	return Forecast{WhatIf: &WhatIf{Explainer: s.CloneIn(&s.copies().tried), At: s.Now}, pace: p,
-		Most: state.EstimateSteps, measured: m, known: s.RunTimes, Draw: state.RunTimeDraw{Of: state.Draws}}
+	return Forecast{WhatIf: &WhatIf{Explainer: s.CloneIn(&s.memoryForCopies().tried), At: s.Now}, pace: p,
+		MaxSteps: state.EstimateSteps, measured: m, earlierRuns: s.RunTimes, Draw: state.RunTimeDraw{Of: state.Draws}}
 }
 
 // pace is when attempts end in a forecast. A later end may let another job start next, so an
@@ -123,39 +123,39 @@ type pace int8
 
 // The paces. Grace is how long an attempt takes to end after it was told to stop.
 const (
-	Slow    pace = iota // as late as jobs declare; with the whole grace
-	due                 // when it likely ends; with the whole grace
-	prompt              // as late as jobs declare; without grace
-	quick               // as soon as is likely, by what such work usually takes; without grace
-	drawing             // at a random time, for one of several draws
+	Slow         pace = iota // as late as jobs declare; with the whole grace
+	likelyEnds               // when it likely ends; with the whole grace
+	slowNoGrace              // as late as jobs declare; without grace
+	earlyNoGrace             // as soon as is likely, by what such work usually takes; without grace
+	drawing                  // at a random time, for one of several draws
 )
 
 // paces are the paces of every estimate, in order.
-var paces = [...]pace{Slow, due, prompt, quick}
+var paces = [...]pace{Slow, likelyEnds, slowNoGrace, earlyNoGrace}
 
 // Forecast runs a copy of the state forward: attempts end one after the other, and after each end
 // the deciding code is run.
 type Forecast struct {
 	*WhatIf
-	pace     pace
-	Most     int // bound on Steps
-	measured model.MeasuredRuns
-	Declared bool // only what jobs declare counts, and not reports or earlier runs
-	Draw     state.RunTimeDraw
-	known    state.RunTimes    // what earlier attempts took, to draw from
-	any      bool              // some attempt may end at another time in another draw
-	spread   bool              // such an attempt ended in this draw
-	unsure   []model.AttemptID // in a draw: attempts of which only the limit is known
-	Ends     collections.Heap[plannedEnd]
-	Seen     map[model.AttemptID]model.AttemptState // the state in which the end was planned
-	Began    map[model.JobID]model.Time             // when jobs first got cells
-	Steps    int                                    // decisions taken
-	bounded  bool                                   // Steps reached Most
-	sooner   bool                                   // an attempt likely ends before its latest end
-	open     bool                                   // an attempt with only a known limit ended
-	ended    int                                    // attempts that ended
-	kinds    model.HabitTally                       // what their ends rest on
-	log      []model.EstimatedEnd                   // the first maxNamed ends
+	pace         pace
+	MaxSteps     int // bound on Steps
+	measured     model.MeasuredRuns
+	DeclaredOnly bool // only what jobs declare counts, and not reports or earlier runs
+	Draw         state.RunTimeDraw
+	earlierRuns  state.RunTimes    // what earlier attempts took, to draw from
+	mayVary      bool              // some attempt may end at another time in another draw
+	varied       bool              // such an attempt ended in this draw
+	limitOnly    []model.AttemptID // in a draw: attempts of which only the limit is known
+	Ends         collections.Heap[plannedEnd]
+	PlannedIn    map[model.AttemptID]model.AttemptState // the state in which the end was planned
+	Began        map[model.JobID]model.Time             // when jobs first got cells
+	Steps        int                                    // decisions taken
+	bounded      bool                                   // Steps reached Most
+	endsEarlier  bool                                   // an attempt likely ends before its latest end
+	openEnded    bool                                   // an attempt with only a known limit ended
+	ended        int                                    // attempts that ended
+	bases        model.BasisTally                       // what their ends rest on
+	log          []model.EstimatedEnd                   // the first maxNamed ends
 }
 
 // plannedEnd is when the tasks of an attempt end in a forecast.
@@ -163,8 +163,8 @@ type plannedEnd struct {
 	At     model.Time
 	id     model.AttemptID
 	exit   model.Exit
-	basis  model.HabitBasis
-	spread bool // another draw may have another time
+	basis  model.EndBasis
+	varies bool // another draw may have another time
 }
 
 // Before orders by time, then attempt.
@@ -180,7 +180,7 @@ func (f *Forecast) run(id model.JobID, g int32) (model.Time, bool) {
 // until goes on until done, and returns that time. It is false when nothing more happens, or after
 // f.Most steps.
 func (f *Forecast) until(done func() bool) (model.Time, bool) {
-	f.Seen, f.Began = map[model.AttemptID]model.AttemptState{}, map[model.JobID]model.Time{}
+	f.PlannedIn, f.Began = map[model.AttemptID]model.AttemptState{}, map[model.JobID]model.Time{}
 	for {
 		for _, r := range f.Look() {
 			if e, ok := r.Event.(model.Placed); ok && f.Began[e.Attempt.Job] == 0 {
@@ -198,7 +198,7 @@ func (f *Forecast) until(done func() bool) (model.Time, bool) {
 		if next == 0 {
 			return 0, false
 		}
-		if f.Steps >= f.Most {
+		if f.Steps >= f.MaxSteps {
 			f.bounded = true
 			return 0, false
 		}
@@ -213,7 +213,7 @@ func (f *Forecast) until(done func() bool) (model.Time, bool) {
 // hears that tasks started. It returns the decisions.
 func (f *Forecast) Look() []model.Record {
 	log := f.Decide()
-	for n := 0; f.watch() && n < maxLooks; n++ {
+	for n := 0; f.startNew() && n < maxLooks; n++ {
 		log = append(log, f.Decide()...)
 	}
 	return log
@@ -222,13 +222,13 @@ func (f *Forecast) Look() []model.Record {
 // maxLooks bounds how often Look decides again.
 const maxLooks = 32
 
-// watch starts the tasks of new attempts, and plans the end of each attempt in a new state. It
+// startNew starts the tasks of new attempts, and plans the end of each attempt in a new state. It
 // reports whether it started some.
-func (f *Forecast) watch() (starts bool) {
+func (f *Forecast) startNew() (starts bool) {
 	for i := range f.Attempts {
 		a := &f.Attempts[i]
 		if a.Job == tables.None || a.State == model.AttemptReserving || a.State == model.AttemptUnknown ||
-			f.Seen[a.ID] == a.State {
+			f.PlannedIn[a.ID] == a.State {
 			continue
 		}
 		id := a.ID
@@ -238,43 +238,43 @@ func (f *Forecast) watch() (starts bool) {
 			}
 			starts = true
 		}
-		f.Seen[id] = a.State
-		f.expect(a)
+		f.PlannedIn[id] = a.State
+		f.planEnd(a)
 	}
 	return starts
 }
 
-// expect plans the end of an attempt.
-func (f *Forecast) expect(a *tables.Attempt) {
+// planEnd plans the end of an attempt.
+func (f *Forecast) planEnd(a *tables.Attempt) {
 	if a.State == model.AttemptStopping {
 		at := f.At
-		if f.pace == Slow || f.pace == due || f.Draw.K%2 == 1 {
+		if f.pace == Slow || f.pace == likelyEnds || f.Draw.K%2 == 1 {
 			at = max(at, a.StopSentAt.Add(f.Jobs[a.Job].Spec.Grace))
 		}
-		f.Ends.Push(plannedEnd{At: at, id: a.ID, exit: model.Exit{Code: exitStopped}, basis: model.ByStop})
+		f.Ends.Push(plannedEnd{At: at, id: a.ID, exit: model.Exit{Code: exitStopped}, basis: model.BasisStop})
 		return
 	}
 	if f.pace == drawing {
-		e := f.drawn(a)
+		e := f.drawEnd(a)
 		if e.Open {
-			f.unsure = append(f.unsure, a.ID)
+			f.limitOnly = append(f.limitOnly, a.ID)
 		}
-		if f.any = f.any || e.Spread; e.At > 0 {
-			f.Ends.Push(plannedEnd{At: e.At, id: a.ID, basis: e.By, spread: e.Spread})
+		if f.mayVary = f.mayVary || e.Spread; e.At > 0 {
+			f.Ends.Push(plannedEnd{At: e.At, id: a.ID, basis: e.By, varies: e.Spread})
 		}
 		return
 	}
-	f.any = f.any || f.pace == Slow && f.Draw.Of > 0 && f.drawn(a).Spread
+	f.mayVary = f.mayVary || f.pace == Slow && f.Draw.Of > 0 && f.drawEnd(a).Spread
 	b := f.span(a)
 	at, by := b.Late, b.LateBasis
-	f.sooner = f.sooner || b.Early < b.Late
+	f.endsEarlier = f.endsEarlier || b.Early < b.Late
 	switch f.pace {
-	case due:
+	case likelyEnds:
 		at, by = b.Early, b.EarlyBasis
-	case quick:
+	case earlyNoGrace:
 		at, by = f.soonest(a, b)
 	}
-	if at > 0 && (f.pace == quick || by != model.ByLimit) { // the core ends attempts at the limit
+	if at > 0 && (f.pace == earlyNoGrace || by != model.BasisLimit) { // the core ends attempts at the limit
 		f.Ends.Push(plannedEnd{At: max(at, f.At), id: a.ID, basis: by})
 	}
 }
@@ -282,7 +282,7 @@ func (f *Forecast) expect(a *tables.Attempt) {
 // span is when an attempt should end, by all that is known, or with f.Declared by what its job
 // declares alone.
 func (f *Forecast) span(a *tables.Attempt) status.Span {
-	if f.Declared {
+	if f.DeclaredOnly {
 		return f.SpanOf(a, nil, 0)
 	}
 	return f.SpanOf(a, f.measured, status.ByReports(&f.Index, a))
@@ -291,18 +291,18 @@ func (f *Forecast) span(a *tables.Attempt) status.Span {
 // End ends an attempt's tasks as planned, and counts what the end rests on.
 func (f *Forecast) End(p plannedEnd) {
 	a := f.Live(p.id)
-	if a == nil || a.Alive == 0 || a.State == model.AttemptStopping && p.basis != model.ByStop {
+	if a == nil || a.Alive == 0 || a.State == model.AttemptStopping && p.basis != model.BasisStop {
 		return
 	}
 	b := p.basis
 	if a.Cause == model.EndTimeLimit {
-		b = model.ByLimit
+		b = model.BasisLimit
 	}
 	f.ended++
-	f.spread = f.spread || p.spread
-	f.open = f.open || b != model.ByStop && f.opens(a)
-	if b != model.ByStop {
-		f.kinds.Add(b)
+	f.varied = f.varied || p.varies
+	f.openEnded = f.openEnded || b != model.BasisStop && f.onlyLimitKnown(a)
+	if b != model.BasisStop {
+		f.bases.Add(b)
 	}
 	if len(f.log) < maxNamed {
 		f.log = append(f.log, model.EstimatedEnd{Job: p.id.Job, Name: f.Jobs[a.Job].Spec.Name, At: f.At,
@@ -314,14 +314,14 @@ func (f *Forecast) End(p plannedEnd) {
 // mayBeSooner reports whether a start rests on attempts of which only the time limit is known, so
 // that it may come sooner: one of them ended before it, or holds cells and might have ended.
 func (f *Forecast) mayBeSooner(id model.JobID, g int32) bool {
-	if f.open || !f.kinds.Any() {
-		return f.open
+	if f.openEnded || !f.bases.Any() {
+		return f.openEnded
 	}
 	ids := f.endable(f.Find(id), int(g))
 	for i := range f.Attempts {
 		a := &f.Attempts[i]
 		if a.Job != tables.None && a.ID.Job != id && a.State != model.AttemptReserving &&
-			slices.Contains(ids, a.ID.Job) && f.opens(a) {
+			slices.Contains(ids, a.ID.Job) && f.onlyLimitKnown(a) {
 			return true
 		}
 	}
@@ -337,21 +337,21 @@ func ifAccepted(s *tables.Tables, j *tables.Job, g int32) string {
 	return ""
 }
 
-// words says what the ends in a run rest on.
-func (f *Forecast) words() string {
+// basisText says what the ends in a run rest on.
+func (f *Forecast) basisText() string {
 	switch {
-	case !f.kinds.Any() && f.ended > 0:
+	case !f.bases.Any() && f.ended > 0:
 		return "based on the grace of stopped jobs; a job submitted later may delay it"
-	case !f.kinds.Any():
+	case !f.bases.Any():
 		return "no running job has to end first"
 	}
-	return "based on " + f.kinds.Text() + "; a job submitted later may delay it"
+	return "based on " + f.bases.Text() + "; a job submitted later may delay it"
 }
 
-// against says which jobs that wait behind a gang's job now start before it, and which that are
+// orderChanges says which jobs that wait behind a gang's job now start before it, and which that are
 // ahead of it start after it: other jobs find cells where it does not, and an order may change with
 // time.
-func (f *Forecast) against(was *Explainer, j *tables.Job) string {
+func (f *Forecast) orderChanges(was *Explainer, j *tables.Job) string {
 	sooner, later, behind := []string(nil), []string(nil), false
 	for _, id := range was.order(was.Space(j.Spec.VC)) {
 		o := was.Find(id)
@@ -377,10 +377,10 @@ func (f *Forecast) against(was *Explainer, j *tables.Job) string {
 	return strings.Join(texts, "; ")
 }
 
-// missing says why a run did not come to the start of a gang, and which jobs' ends are not known.
-func (f *Forecast) missing(id model.JobID, g int32) (string, []model.JobID) {
+// whyNoStart says why a run did not come to the start of a gang, and which jobs' ends are not known.
+func (f *Forecast) whyNoStart(id model.JobID, g int32) (string, []model.JobID) {
 	if f.bounded {
-		return fmt.Sprintf("it still waits after %d decisions, the most that an estimate looks ahead", f.Most), nil
+		return fmt.Sprintf("it still waits after %d decisions, the most that an estimate looks ahead", f.MaxSteps), nil
 	}
 	j := f.Find(id)
 	if j == nil {
@@ -413,16 +413,16 @@ func (f *Forecast) missing(id model.JobID, g int32) (string, []model.JobID) {
 	return text, ids[:min(len(ids), maxNamed)]
 }
 
-// startBound returns when a waiting gang starts at the latest, and says why: its VC booked
+// bookedStart returns when a waiting gang starts at the latest, and says why: its VC booked
 // cells for it, which jobs behind it may not delay. It is false without a booking. The
 // time is 0 when it depends on jobs that declare no limit, which the words name.
-func (s *Explainer) startBound(j *tables.Job, g int32) (model.Time, string, bool) {
+func (s *Explainer) bookedStart(j *tables.Job, g int32) (model.Time, string, bool) {
 	b := tables.RareOf(j.Gangs[g].Rare).Booked
 	switch {
 	case b == nil:
 		return 0, "", false
 	case b.Start != 0:
-		return s.keptUntil(j, b), fmt.Sprintf("%s keeps cells for it; they are free by then, by time limits",
+		return s.bookedCellsFree(j, b), fmt.Sprintf("%s keeps cells for it; they are free by then, by time limits",
 			j.Spec.VC), true
 	}
 	after := slices.DeleteFunc(slices.Clone(b.After), func(id model.JobID) bool { return s.Find(id) == nil })
@@ -433,16 +433,16 @@ func (s *Explainer) startBound(j *tables.Job, g int32) (model.Time, string, bool
 		s.jobList(j.Spec.User, after)), true
 }
 
-// bookedBy is startBound for the page of a job, checked on a copy in which all jobs run as long as
+// checkedBookedStart is bookedStart for the page of a job, checked on a copy in which all jobs run as long as
 // they declare. A booking only knows when the jobs end that hold its cells now. A job that is
 // stopped and starts again may take these cells before it, so the start may be later.
-func (s *Explainer) bookedBy(j *tables.Job, g int32) (model.Time, string) {
-	at, bound, _ := s.startBound(j, g)
+func (s *Explainer) checkedBookedStart(j *tables.Job, g int32) (model.Time, string) {
+	at, bound, _ := s.bookedStart(j, g)
 	if at == 0 {
 		return at, bound
 	}
-	f := Forecast{WhatIf: &WhatIf{Explainer: s.Copy(), At: s.Now}, pace: Slow, Most: state.EstimateSteps,
-		Declared: true}
+	f := Forecast{WhatIf: &WhatIf{Explainer: s.Copy(), At: s.Now}, pace: Slow, MaxSteps: state.EstimateSteps,
+		DeclaredOnly: true}
 	switch starts, ok := f.run(j.ID, g); {
 	case !ok:
 		return 0, fmt.Sprintf("%s keeps cells for it; no start time can be promised, since others may come first",
@@ -458,9 +458,9 @@ func (s *Explainer) bookedBy(j *tables.Job, g int32) (model.Time, string) {
 // follow each other.
 const BookedSlack = 100
 
-// keptUntil is when the cells of a booking are free by what is known now. That is later than
+// bookedCellsFree is when the cells of a booking are free by what is known now. That is later than
 // b.Start if jobs that hold these cells, or are booked on them before it, took a while to start.
-func (s *Explainer) keptUntil(j *tables.Job, b *model.Booked) model.Time {
+func (s *Explainer) bookedCellsFree(j *tables.Job, b *model.Booked) model.Time {
 	type stretch struct {
 		*model.Booked
 		prio cell.Priority
@@ -480,7 +480,7 @@ func (s *Explainer) keptUntil(j *tables.Job, b *model.Booked) model.Time {
 		return cmp.Or(cmp.Compare(y.prio, x.prio), cmp.Compare(x.Turn, y.Turn))
 	})
 	free := func(b *model.Booked, prio cell.Priority, before []stretch) model.Time {
-		t := s.leftBooked(b, prio)
+		t := s.bookedCellsLeft(b, prio)
 		for _, by := range before {
 			if slices.ContainsFunc(by.Leaves, func(l cell.LeafID) bool { return slices.Contains(b.Leaves, l) }) {
 				t = max(t, by.end)
@@ -496,9 +496,9 @@ func (s *Explainer) keptUntil(j *tables.Job, b *model.Booked) model.Time {
 	return free(b, j.Spec.Priority, before)
 }
 
-// leftBooked is when the gangs of at least a priority that hold the cells of a booking have left
+// bookedCellsLeft is when the gangs of at least a priority that hold the cells of a booking have left
 // them, and no earlier than b.Start.
-func (s *Explainer) leftBooked(b *model.Booked, prio cell.Priority) model.Time {
+func (s *Explainer) bookedCellsLeft(b *model.Booked, prio cell.Priority) model.Time {
 	t := max(b.Start, s.Now)
 	for _, l := range b.Leaves {
 		hold, promised := s.Cluster.Holder(l)

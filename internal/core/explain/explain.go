@@ -27,10 +27,10 @@ func (s *Explainer) Explain(id model.JobID) (model.Explanation, bool) {
 	}
 	e := &t.Explanation
 	for i := range e.Gangs {
-		e.Gangs[i].Reason = shortened(s, e.Gangs[i].Reason)
+		e.Gangs[i].Reason = shortReason(s, e.Gangs[i].Reason)
 	}
 	var ahead []model.JobID
-	ahead, e.AheadMore = few(s, t.Ahead)
+	ahead, e.AheadMore = firstNamed(s, t.Ahead)
 	for _, id := range ahead {
 		e.Ahead = append(e.Ahead, s.Brief(s.Find(id)))
 	}
@@ -50,8 +50,8 @@ type explained struct {
 
 // ExplainAll is Explain with all jobs and nodes that reasons know of.
 func ExplainAll(s *Explainer, id model.JobID) (e explained, ok bool) {
-	s.Whole = true
-	defer func() { s.Whole = false }()
+	s.NameAll = true
+	defer func() { s.NameAll = false }()
 	if e.Explanation, ok = s.Why(id); !ok {
 		return e, false
 	}
@@ -65,7 +65,7 @@ func ExplainAll(s *Explainer, id model.JobID) (e explained, ok bool) {
 	for i := range e.Gangs {
 		r := &e.Gangs[i]
 		gg := &j.Gangs[r.Gang]
-		r.ReservedAt, r.Bound = s.bookedBy(j, r.Gang)
+		r.ReservedAt, r.Bound = s.checkedBookedStart(j, r.Gang)
 		if n := slices.Index(shapes, gg.Shape.Text); n >= 0 {
 			if addBesides(&r.Reason, besides[n]); r.Reason.Message == plain[n] {
 				r.Reason = e.Gangs[first[n]].Reason
@@ -76,12 +76,12 @@ func ExplainAll(s *Explainer, id model.JobID) (e explained, ok bool) {
 			r.Untried = true
 			continue
 		}
-		why, _ := s.restrained(j, r.Gang)
+		why, _ := s.whyHeldBack(j, r.Gang)
 		if why == "" {
-			why = s.unshared(j, r.Gang)
+			why = s.whyUnshared(j, r.Gang)
 		}
 		if why == "" {
-			why, _ = s.sheltered(j, r.Gang)
+			why, _ = s.whyProtected(j, r.Gang)
 		}
 		shapes, besides = append(shapes, gg.Shape.Text), append(besides, why)
 		addBesides(&r.Reason, why)
@@ -103,11 +103,11 @@ func (s *Explainer) detail(j *tables.Job, r *model.GangReason, ahead []model.Job
 		r.Cut = fmt.Sprintf("not every placement was tried: the search ends after %s", b)
 	}
 	one, t := newSuggester(s, j, r.Gang), newSuggester(s, j, r.Gang)
-	one.jobs, one.steps = copiedMost/2, suggestSteps/2
-	alone := one.alone(&r.Reason, ahead)
+	one.jobsLeft, one.stepsLeft = copiedMost/2, suggestSteps/2
+	alone := one.sufficingAlone(&r.Reason, ahead)
 	// Both together have the budget of one gang.
-	t.jobs, t.steps = copiedMost/2+max(one.jobs, 0), suggestSteps/2+max(one.steps, 0)
-	t.besides(&r.Reason, ahead, alone)
+	t.jobsLeft, t.stepsLeft = copiedMost/2+max(one.jobsLeft, 0), suggestSteps/2+max(one.stepsLeft, 0)
+	t.completeReason(&r.Reason, ahead, alone)
 	r.Suggestions, r.Untried = t.suggest(r.Reason.Code)
 	return union(inTheWay(s, j, int(r.Gang), &r.Reason), alone)
 }
@@ -159,9 +159,9 @@ func inTheWay(s *Explainer, j *tables.Job, g int, why *model.Reason) []model.Job
 	var all, out []model.JobID
 	switch {
 	case why.Code == model.NeverFits, why.Code == model.QuotaExceeded:
-	case outer(why): // only jobs that the reason names
+	case hardwareOrUnknown(why): // only jobs that the reason names
 	case !j.Spec.Restricted():
-		all, _ = few(s, s.endable(j, g))
+		all, _ = firstNamed(s, s.endable(j, g))
 	case why.Code != model.VCBusy && why.Code != model.Fragmented: // these two name the jobs there
 		h := s.holdersFor(j, g)
 		all = append(h.Own, h.Others...)
@@ -171,23 +171,23 @@ func inTheWay(s *Explainer, j *tables.Job, g int, why *model.Reason) []model.Job
 			out = append(out, id)
 		}
 	}
-	out, _ = few(s, out)
+	out, _ = firstNamed(s, out)
 	return out
 }
 
-// outer reports whether a gang waits for something else than cells that jobs hold: for nodes that
+// hardwareOrUnknown reports whether a gang waits for something else than cells that jobs hold: for nodes that
 // are bad, cordoned or refused it, or for tasks that drain or are unknown.
-func outer(r *model.Reason) bool {
+func hardwareOrUnknown(r *model.Reason) bool {
 	return r.Code == model.BadHardware || r.Code == model.Draining || r.Code == model.HeldUnknown ||
 		r.Code == model.BackOff && len(r.Nodes) > 0
 }
 
-// restrained asks the policy of a gang's VC why, and until when, it keeps the gang waiting; "" if
+// whyHeldBack asks the policy of a gang's VC why, and until when, it keeps the gang waiting; "" if
 // it does not.
-func (s *Explainer) restrained(j *tables.Job, g int32) (string, model.Time) {
+func (s *Explainer) whyHeldBack(j *tables.Job, g int32) (string, model.Time) {
 	space := s.Space(j.Spec.VC)
-	if p, ok := s.Policies[space].(model.Restrainer); ok && j.Spec.Priority >= cell.MinGuaranteed {
-		return p.Restrains(s.View(space, j.Spec.Priority), model.GangRef{Job: j.ID, Gang: g})
+	if p, ok := s.Policies[space].(model.HoldsBack); ok && j.Spec.Priority >= cell.MinGuaranteed {
+		return p.WhyHeldBack(s.View(space, j.Spec.Priority), model.GangRef{Job: j.ID, Gang: g})
 	}
 	return "", 0
 }

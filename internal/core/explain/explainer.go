@@ -18,36 +18,36 @@ import (
 // deciding on copies of itself.
 type Explainer struct {
 	decide.Pass
-	Ranks      ranking     // a cache of the run orders of VCs
-	said       said        // a cache of what shapes never fit
-	CopyMemory *CopyMemory // memory for copies of this Explainer; nil is none yet
-	Whole      bool        // reasons name all jobs and nodes, and not only maxNamed, to be tried
+	Orders     ranking       // a cache of the run orders of VCs
+	neverFit   neverFitCache // a cache of what shapes never fit
+	CopyMemory *CopyMemory   // memory for copies of this Explainer; nil is none yet
+	NameAll    bool          // reasons name all jobs and nodes, and not only maxNamed, to be tried
 }
 
 // Copy returns a copy of the state in memory of its own.
-func (s *Explainer) Copy() *Explainer { return s.CloneIn(&CopyRoom{}) }
+func (s *Explainer) Copy() *Explainer { return s.CloneIn(&CopyBuffer{}) }
 
 // CopyMemory is memory for a copy of the state and for the copies on which changes are tried. To
 // allocate it anew for each question takes a third of the time of an answer.
-type CopyMemory struct{ state, with, base, tried CopyRoom }
+type CopyMemory struct{ state, with, base, tried CopyBuffer }
 
-// copies returns the memory for copies of s.
-func (s *Explainer) copies() *CopyMemory {
+// memoryForCopies returns the memory for copies of s.
+func (s *Explainer) memoryForCopies() *CopyMemory {
 	if s.CopyMemory == nil {
 		s.CopyMemory = &CopyMemory{}
 	}
 	return s.CopyMemory
 }
 
-// CopyRoom is memory for one copy at a time: the next copy in it overwrites the one before.
-type CopyRoom struct {
+// CopyBuffer is memory for one copy at a time: the next copy in it overwrites the one before.
+type CopyBuffer struct {
 	state Explainer
 	tasks []tables.TaskRun
 	gangs []tables.Gang
 }
 
 // CloneIn is Copy in memory that is used again: the copy is valid until the next one in it.
-func (s *Explainer) CloneIn(room *CopyRoom) *Explainer {
+func (s *Explainer) CloneIn(room *CopyBuffer) *Explainer {
 	d, was := &room.state, room.state
 	*d = *s
 	if s.Cluster != nil {
@@ -107,7 +107,7 @@ func (s *Explainer) CloneIn(room *CopyRoom) *Explainer {
 	d.Booked, d.RunTimes = slices.Clone(s.Booked), s.RunTimes.Clone()
 	d.Timers, d.ToSettle = slices.Clone(s.Timers), slices.Clone(s.ToSettle)
 	d.Cache, d.PartlyPlaced, d.Out, d.Mem, d.Arenas = place.Cache{}, nil, nil, decide.Memory{}, tables.Arenas{}
-	d.Ranks, d.said, d.CopyMemory, d.Whole, d.Shapes, d.LookAgain = ranking{}, said{}, nil, false, nil, index.Askers{}
+	d.Orders, d.neverFit, d.CopyMemory, d.NameAll, d.Shapes, d.LookAgain = ranking{}, neverFitCache{}, nil, false, nil, index.Askers{}
 	d.Calls, d.UserHoldings, d.Charges, d.Claims, d.NoFreeCells, d.Recount = index.Calls{}, index.UserHoldings{}, place.ChargeMoves{}, place.Claims{}, nil, false
 	return d
 }
@@ -118,12 +118,12 @@ func (s *Explainer) AsOf(now model.Time) *Explainer {
 	c := *s
 	c.Now, c.Mem = max(s.Now, now), decide.Memory{}
 	c.Calls, c.UserHoldings, c.Charges, c.Claims = index.Calls{}, index.UserHoldings{}, place.ChargeMoves{}, place.Claims{}
-	c.CopyMemory, c.Whole = nil, false
+	c.CopyMemory, c.NameAll = nil, false
 	return &c
 }
 
-// said caches, since the last configuration, what never fits.
-type said struct {
+// neverFitCache caches, since the last configuration, what never fits.
+type neverFitCache struct {
 	configs uint64
 	never   map[tables.FitKey]*model.Reason // why a shape never fits; nil where it does
 	most    map[tables.FitKey]int32         // the most tasks of a shape's size that would fit
@@ -132,49 +132,49 @@ type said struct {
 // ranking is the order in which the jobs of each VC are served, as of one
 // moment: a cache that lists and explanations share.
 type ranking struct {
-	seq    uint64
-	now    model.Time
-	spaces [][]model.JobID
-	at     map[model.JobID]int32 // place in its VC's order, from 1
-	Common *reasons              // what the reasons of a list share, as of a moment of its own
+	seq      uint64
+	now      model.Time
+	spaces   [][]model.JobID
+	position map[model.JobID]int32 // place in its VC's order, from 1
+	Reasons  *reasonCache          // what the reasons of a list share, as of a moment of its own
 }
 
-// reasons caches what the reasons of a list share, as of one moment: the leaves of a virtual
+// reasonCache caches what the reasons of a list share, as of one moment: the leaves of a virtual
 // cluster are read once, and rooms and holders counted once for each shape. Its values must only
 // be read.
-type reasons struct {
-	cl      *cell.Cluster
-	seq     uint64
-	now     model.Time
-	used    map[int32][]int32 // by space: leaves in use of each preassigned cell
-	rooms   map[tables.FitKey][]model.Room
-	holders map[tables.FitKey]holdersOf
-	lies    map[int32][]freeOnNode   // by space: free leaves of the preassigned cells, by node
-	apart   map[tables.FitKey]string // texts of how free leaves lie on nodes
-	ills    map[tables.FitKey]*illness
-	bad     map[cell.NodeName]string // nodes with leaves that were declared bad, with why
-	Read    int                      // leaves and attempts read so far: the work that was done
+type reasonCache struct {
+	cl          *cell.Cluster
+	seq         uint64
+	now         model.Time
+	used        map[int32][]int32 // by space: leaves in use of each preassigned cell
+	rooms       map[tables.FitKey][]model.Room
+	holders     map[tables.FitKey]shapeHolders
+	freeOnNodes map[int32][]freeOnNode   // by space: free leaves of the preassigned cells, by node
+	spreadTexts map[tables.FitKey]string // texts of how free leaves lie on nodes
+	badHardware map[tables.FitKey]*shapeBadNodes
+	bad         map[cell.NodeName]string // nodes with leaves that were declared bad, with why
+	Read        int                      // leaves and attempts read so far: the work that was done
 }
 
-// illness is what a list tells of outages among the cells that gangs of one shape could use.
-type illness struct {
-	ills
-	names []cell.NodeName // of nodes, then of drained
-	rooms []model.Room    // free are only leaves in service
-	until model.Time      // if all nodes are only suspects, when the first takes jobs again; else 0
-	away  outages
-	why   string        // why a leaf of one of the first nodes is bad, in brackets
-	crowd []model.JobID // jobs that hold usable cells and do not drain, by id; nil is not known yet
+// shapeBadNodes is what a list tells of outages among the cells that gangs of one shape could use.
+type shapeBadNodes struct {
+	badNodes
+	names   []cell.NodeName // of nodes, then of drained
+	rooms   []model.Room    // free are only leaves in service
+	until   model.Time      // if all nodes are only suspects, when the first takes jobs again; else 0
+	outages outages
+	why     string        // why a leaf of one of the first nodes is bad, in brackets
+	inWay   []model.JobID // jobs that hold usable cells and do not drain, by id; nil is not known yet
 }
 
 // outages is a text of nodes that are out of service, or of which leaves are.
 type outages struct {
-	bad  string   // hardware declared bad, on nodes with no other fault; "" for none
-	away []string // other nodes with their fault, such as "n1, n2 (cordoned)"
+	bad    string   // hardware declared bad, on nodes with no other fault; "" for none
+	others []string // other nodes with their fault, such as "n1, n2 (cordoned)"
 }
 
-// ills is what is out of service among the cells that a gang could use.
-type ills struct {
+// badNodes is what is out of service among the cells that a gang could use.
+type badNodes struct {
 	nodes    []int32       // nodes that are down, cordoned or suspect, or have bad leaves
 	drained  []int32       // healthy nodes, of which leaves only drain
 	drainers []model.JobID // the jobs that drain from them, by id
@@ -183,9 +183,9 @@ type ills struct {
 // freeOnNode is how many leaves of a preassigned cell are free on a node.
 type freeOnNode struct{ Root, Node, Free int32 }
 
-// holdersOf are the jobs that hold what a shape could use, of its own VC and of others, and how
+// shapeHolders are the jobs that hold what a shape could use, of its own VC and of others, and how
 // many more there are.
-type holdersOf struct {
+type shapeHolders struct {
 	Own, Others         []model.JobID
 	MoreOwn, MoreOthers int
 }

@@ -92,7 +92,7 @@ func (s *Explainer) lookAtLeaves(j *tables.Job, g int, sc *scope) []leafView {
 		first := f.Cells[top].FirstLeaf
 		for l := first; l < first+cell.LeafID(f.NumLeaves(top)); l++ {
 			v := s.leafView(&r, l)
-			if vc, bound := s.foreign(&r, l); vc > 0 {
+			if vc, bound := s.boundToOther(&r, l); vc > 0 {
 				v.held, v.until = vc, s.rootLeft(bound, ends)
 			}
 			out = append(out, v)
@@ -124,10 +124,10 @@ func (s *Explainer) leafView(r *cell.Request, l cell.LeafID) leafView {
 	return v
 }
 
-// foreign returns the bound cell around a leaf and the VC to which it is bound, used or not, if
+// boundToOther returns the bound cell around a leaf and the VC to which it is bound, used or not, if
 // that is another VC than a guaranteed request's; else 0. It is 0 for an opportunistic request,
 // which may borrow free leaves there.
-func (s *Explainer) foreign(r *cell.Request, l cell.LeafID) (vc int32, bound cell.CellID) {
+func (s *Explainer) boundToOther(r *cell.Request, l cell.LeafID) (vc int32, bound cell.CellID) {
 	space, root := s.Cluster.BoundAround(s.Cluster.Forest().Leaves[l])
 	if r.Priority < cell.MinGuaranteed || space <= 0 || s.within(r.Space, space) {
 		return 0, cell.None

@@ -12,9 +12,9 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// uncovered is the reason of a gang with a task that asks for more than its leaves of any SKU
+// uncarriedReason is the reason of a gang with a task that asks for more than its leaves of any SKU
 // carry. It names the first such role.
-func (s *Explainer) uncovered(j *tables.Job, g int) *model.Reason {
+func (s *Explainer) uncarriedReason(j *tables.Job, g int) *model.Reason {
 	why := &model.Reason{Code: model.NeverFits, Need: j.Gangs[g].Leaves}
 	for _, o := range j.Spec.Gangs[g].Tasks {
 		r := &j.Spec.Roles[j.Tasks[o].Role]
@@ -36,45 +36,45 @@ func (s *Explainer) uncovered(j *tables.Job, g int) *model.Reason {
 // andMost is added to the key of a cached reason that also says the most that would fit.
 const andMost = "\x00"
 
-// whyNever is WhyNeverFits with the most that would fit. If tasks take more GPUs than they ask for,
+// neverWithMost is WhyNeverFits with the most that would fit. If tasks take more GPUs than they ask for,
 // because of CPUs or memory, it also says what each GPU comes with.
-func (s *Explainer) whyNever(j *tables.Job, g int) *model.Reason {
+func (s *Explainer) neverWithMost(j *tables.Job, g int) *model.Reason {
 	why := s.WhyNeverFits(j, g)
 	if why == nil || j.Gangs[g].Shape.NoSKUFits || s.Cluster.SpaceOf(j.Spec.VC) == cell.None {
 		return why
 	}
 	for _, o := range j.Spec.Gangs[g].Tasks {
 		r := &j.Spec.Roles[j.Tasks[o].Role]
-		c, ok := s.dearer(r)
+		c, ok := s.sizedByCPUOrMemory(r)
 		if !ok {
 			continue
 		}
 		said := *why
 		said.Message += fmt.Sprintf("; a task of role %s asks for %s, and %s, so it takes %s", r.Name,
-			r.Launch.Asks(), c.Share(), c.Amount(r.Leaves))
+			r.Launch.Asks(), c.PerUnitText(), c.Amount(r.Leaves))
 		if n := s.largestTask(j, g, r.Name); n > 0 {
 			said.Message += fmt.Sprintf("; a task with %s would fit", c.Full(n))
 		}
 		return &said
 	}
 	key := tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[g].Shape.Text + andMost}
-	if known := s.told().never[key]; known != nil {
+	if known := s.currentNeverFit().never[key]; known != nil {
 		return known
 	}
 	said := *why
-	said.Message += MostEver{s, j, int32(g), largestRole(j, int32(g))}.words(why.Total)
-	return place.Remember(&s.told().never, key, &said)
+	said.Message += MostEver{s, j, int32(g), largestRole(j, int32(g))}.text(why.Total)
+	return place.Remember(&s.currentNeverFit().never, key, &said)
 }
 
-// dearer returns what a leaf carries, if a role's tasks take more GPUs than they ask for because of
+// sizedByCPUOrMemory returns what a leaf carries, if a role's tasks take more GPUs than they ask for because of
 // their CPUs or memory; else false.
-func (s *Explainer) dearer(r *model.Role) (model.Carry, bool) {
+func (s *Explainer) sizedByCPUOrMemory(r *model.Role) (model.Carry, bool) {
 	names := s.Carriers(r)
 	if len(names) == 0 {
 		names = s.SKUNames()
 	}
 	for _, name := range names {
-		if c := s.Carry(name); c.GPU > 0 && c.Dearer(r.Launch.Asks(), r.Leaves) {
+		if c := s.Carry(name); c.GPU > 0 && c.SizedByCPUOrMemory(r.Launch.Asks(), r.Leaves) {
 			return c, true
 		}
 	}
@@ -90,7 +90,7 @@ func (s *Explainer) largestTask(j *tables.Job, g int, role string) int32 {
 		with := s.NewJob(j.ID, spec, s.Now, tables.JobMemory{})
 		return place.FitsEver(&s.Finder, &with, g)
 	}
-	most := int(min(j.Spec.Roles[i].Leaves-1, widest(s.Cluster.Forest())))
+	most := int(min(j.Spec.Roles[i].Leaves-1, largestNode(s.Cluster.Forest())))
 	return int32(sort.Search(most, func(k int) bool { return !fits(int32(k) + 1) }))
 }
 
@@ -121,12 +121,12 @@ func (m MostEver) largest(sizes int32, with func(int32) *model.Job) int32 {
 
 // leaves is the most leaves for each task of the role, fewer than it asks for; 0 if none fits.
 func (m MostEver) leaves(spec *model.Job) int32 {
-	most := min(spec.Roles[m.Role].Leaves-1, widest(m.S.Cluster.Forest()))
+	most := min(spec.Roles[m.Role].Leaves-1, largestNode(m.S.Cluster.Forest()))
 	return m.largest(most, func(n int32) *model.Job { return model.WithLeaves(spec, m.Role, n) })
 }
 
-// widest is how many leaves the largest node has, the most for a task.
-func widest(f *cell.Forest) (leaves int32) {
+// largestNode is how many leaves the largest node has, the most for a task.
+func largestNode(f *cell.Forest) (leaves int32) {
 	for i := range f.Chains {
 		leaves = max(leaves, f.Chains[i].LeavesAt(f.Chains[i].NodeLevel))
 	}
@@ -140,7 +140,7 @@ func (m MostEver) Tasks() int32 {
 		return 0
 	}
 	with := func(n int32) *model.Job { return model.WithTasks(spec, m.Role, n) }
-	if !m.leads() {
+	if !m.hasFirstTasks() {
 		return m.largest(spec.Roles[m.Role].Tasks-1, with)
 	}
 	most := int32(len(spec.Gangs[m.G].Tasks)) - 1
@@ -148,19 +148,19 @@ func (m MostEver) Tasks() int32 {
 	members[0].Tasks = 1
 	text := string(state.AppendShape(nil, members, spec)) + andMost + "tasks"
 	key := tables.FitKey{Space: m.J.Space, Prio: min(m.J.Spec.Priority, 0), Shape: text}
-	if known, ok := m.S.told().most[key]; ok {
+	if known, ok := m.S.currentNeverFit().most[key]; ok {
 		return min(known, most)
 	}
-	n := m.largest(min(most, m.room()), with)
+	n := m.largest(min(most, m.taskBound()), with)
 	if n < most { // else there may be room for more
-		place.Remember(&m.S.told().most, key, n)
+		place.Remember(&m.S.currentNeverFit().most, key, n)
 	}
 	return n
 }
 
-// leads reports whether a gang is of one role and has its first tasks. Then how many fit does not
+// hasFirstTasks reports whether a gang is of one role and has its first tasks. Then how many fit does not
 // depend on how many it asks for.
-func (m MostEver) leads() bool {
+func (m MostEver) hasFirstTasks() bool {
 	gang := m.J.Spec.Gangs[m.G].Tasks
 	for i, o := range gang {
 		if t := &m.J.Tasks[o]; t.Role != m.Role || int(t.Index) != i {
@@ -170,9 +170,9 @@ func (m MostEver) leads() bool {
 	return len(m.J.Gangs[m.G].Shape.Members) == 1
 }
 
-// room is an upper bound on the tasks of the role, by the number of leaves: a task runs on one
+// taskBound is an upper bound on the tasks of the role, by the number of leaves: a task runs on one
 // node, so each node of a cell holds as many.
-func (m MostEver) room() int32 {
+func (m MostEver) taskBound() int32 {
 	f, size := m.S.Cluster.Forest(), m.J.Spec.Roles[m.Role].Leaves
 	guaranteed := m.J.Spec.Priority >= cell.MinGuaranteed
 	sp := m.S.Cluster.Space(0)
@@ -206,10 +206,10 @@ func (m MostEver) room() int32 {
 	return min(tasks, there)
 }
 
-// words says the most that a gang which can never start could have: tasks of its size, or the size
+// text says the most that a gang which can never start could have: tasks of its size, or the size
 // of each task. It is "" where that is all that there is, which the reason says already, and for a
 // gang of several roles, where the most of one depends on the others.
-func (m MostEver) words(total int32) string {
+func (m MostEver) text(total int32) string {
 	spec := m.J.Spec
 	if len(m.J.Gangs[m.G].Shape.Members) != 1 {
 		return ""

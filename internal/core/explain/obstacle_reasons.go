@@ -14,9 +14,9 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// aloneReason is for a job that would fit on nodes that are closed to it: it wants nodes for itself
+// dedicatedReason is for a job that would fit on nodes that are closed to it: it wants nodes for itself
 // and others run there, or other jobs have them for themselves.
-func (s *Explainer) aloneReason(r model.Reason, j *tables.Job) model.Reason {
+func (s *Explainer) dedicatedReason(r model.Reason, j *tables.Job) model.Reason {
 	f, closed := s.Cluster.Forest(), s.ClosedNodes(j)
 	for i := range f.Nodes {
 		if closed.Has(int32(i)) {
@@ -25,9 +25,9 @@ func (s *Explainer) aloneReason(r model.Reason, j *tables.Job) model.Reason {
 	}
 	if s.IsDedicated(j) {
 		return r.Say(model.HeldBack, "it would fit, but wants its nodes for itself, and others run on %s",
-			fewNodes(r.Nodes))
+			firstNodesText(r.Nodes))
 	}
-	return r.Say(model.HeldBack, "it would fit, but jobs have %s for themselves", fewNodes(r.Nodes))
+	return r.Say(model.HeldBack, "it would fit, but jobs have %s for themselves", firstNodesText(r.Nodes))
 }
 
 // minimumReason says why a member above a minimum cannot be placed beside its minimum now.
@@ -37,7 +37,7 @@ func (s *Explainer) minimumReason(j *tables.Job, g int32) model.Reason {
 		return r.Say(model.VCBusy, "the minimum of its job runs without a guarantee; more members start when it is guaranteed again")
 	}
 	if at := j.Gangs[0].Attempt; at != tables.None && s.Attempts[at].State == model.AttemptUnknown {
-		r = s.heldReason(r, &j.Gangs[0])
+		r = s.unknownReason(r, &j.Gangs[0])
 		return r.Say(model.HeldUnknown, "contact lost with the minimum of its job on %s; more members start only beside it", model.NodesText(r.Nodes))
 	}
 	return r.Say(model.WaitingPreemption, "the minimum of its job is about to end")
@@ -73,9 +73,9 @@ func (s *Explainer) avoidedReason(r model.Reason, j *tables.Job, g int32) model.
 		}
 	}
 	if len(r.Nodes) == 0 {
-		return s.aloneReason(r, j)
+		return s.dedicatedReason(r, j)
 	}
-	return r.Say(model.BackOff, "%s refused to start it; next try there in %d s", fewNodes(r.Nodes),
+	return r.Say(model.BackOff, "%s refused to start it; next try there in %d s", firstNodesText(r.Nodes),
 		secondsUntil(s.Now, r.Until))
 }
 
@@ -98,16 +98,16 @@ func (s *Explainer) unlentReason(r model.Reason, q cell.Request) (model.Reason, 
 	return r.Say(model.NotLent, "it would fit, but "+lend+": it starts when enough other cells are free; with priority 0 or more it would use its own virtual cluster's guarantee", model.JoinAnd(names)), true
 }
 
-// sheltered says in a clause which attempts the policy would have preempted for a gang but that
+// whyProtected says in a clause which attempts the policy would have preempted for a gang but that
 // have not run for the minimum yet, and until when the first of them is safe; "" if there are
 // none.
-func (s *Explainer) sheltered(j *tables.Job, g int32) (string, model.Time) {
+func (s *Explainer) whyProtected(j *tables.Job, g int32) (string, model.Time) {
 	if j.Spec.Priority < cell.MinGuaranteed || s.MinRun(j.Space) == 0 {
 		return "", 0
 	}
 	var first model.Time
 	var each []string
-	over, due := s.overFor(j, g)
+	over, due := s.mayPreemptFor(j, g)
 	least := s.MinRun(j.Space)
 	if due {
 		least = s.VC(j.Space).MinRun
@@ -132,17 +132,17 @@ func (s *Explainer) sheltered(j *tables.Job, g int32) (string, model.Time) {
 		strings.Join(each, ", ")), first
 }
 
-// overFor lists the attempts that the policy of a gang's VC would have preempted for it, whether or
+// mayPreemptFor lists the attempts that the policy of a gang's VC would have preempted for it, whether or
 // not they ran for the minimum, in order of their jobs. due says that the policy promised the gang
-// its cells for now (Wish.Due).
-func (s *Explainer) overFor(j *tables.Job, g int32) (out []*tables.Attempt, due bool) {
+// its cells for now (Wish.IgnoreQuantum).
+func (s *Explainer) mayPreemptFor(j *tables.Job, g int32) (out []*tables.Attempt, due bool) {
 	ref := model.GangRef{Job: j.ID, Gang: g}
 	for wish := range s.Policies[j.Space].Rank(s.ViewAll(j.Space, j.Spec.Priority)) {
-		if wish.Gang != ref || wish.Over == nil {
+		if wish.Gang != ref || wish.Preemptible == nil {
 			continue
 		}
-		due = wish.Due
-		for of := range wish.Over {
+		due = wish.IgnoreQuantum
+		for of := range wish.Preemptible {
 			if a := s.AttemptOf(of); a != nil && !s.Cluster.Alloc(a.Alloc).Opportunistic() {
 				out = append(out, a)
 			}
@@ -153,15 +153,15 @@ func (s *Explainer) overFor(j *tables.Job, g int32) (out []*tables.Attempt, due 
 	return out, due
 }
 
-// unshared says in a clause why a gang that finds no free cells does not share leaves with others
+// whyUnshared says in a clause why a gang that finds no free cells does not share leaves with others
 // either, if its VC's policy lets gangs share. It is "" if it could, which is up to the policy. The
 // checks are those of a wish for turns (decide/share_place.go).
-func (s *Explainer) unshared(j *tables.Job, g int32) string {
-	p, ok := s.Policies[j.Space].(model.Needer)
+func (s *Explainer) whyUnshared(j *tables.Job, g int32) string {
+	p, ok := s.Policies[j.Space].(model.NeedsAbilities)
 	if !ok || !slices.Contains(p.Needs(), model.CanSuspend) {
 		return ""
 	}
-	mode := model.OfVC(s.Config, j.Spec.VC).Backfill
+	mode := model.ConfigOfVC(s.Config, j.Spec.VC).Backfill
 	switch {
 	case j.Spec.Priority < cell.MinGuaranteed:
 		return "opportunistic jobs share no GPUs"
@@ -176,11 +176,11 @@ func (s *Explainer) unshared(j *tables.Job, g int32) string {
 	case j.Gangs[g].NeverShares:
 		return "it did not acknowledge a suspension in time, so it shares no GPUs any more"
 	}
-	return s.noHost(j, g)
+	return s.whyNoHost(j, g)
 }
 
-// noHost says why there are no running gangs with which a gang could take turns; "" if there are.
-func (s *Explainer) noHost(j *tables.Job, g int32) string {
+// whyNoHost says why there are no running gangs with which a gang could take turns; "" if there are.
+func (s *Explainer) whyNoHost(j *tables.Job, g int32) string {
 	alike, willing, older := false, false, false
 	for i := range s.Attempts {
 		a := &s.Attempts[i]
@@ -218,9 +218,9 @@ func (s *Explainer) noHost(j *tables.Job, g int32) string {
 	return "its memory does not fit beside the jobs of its shape, so it shares no GPUs"
 }
 
-// sparedReason is for a gang that could take back lent cells, but that are held by demoted jobs
+// demotedAheadReason is for a gang that could take back lent cells, but that are held by demoted jobs
 // which are ahead of it; false for other gangs.
-func (s *Explainer) sparedReason(r model.Reason, j *tables.Job, g int32) (model.Reason, bool) {
+func (s *Explainer) demotedAheadReason(r model.Reason, j *tables.Job, g int32) (model.Reason, bool) {
 	q := s.Request(place.Want{J: j, G: g})
 	spared := q.Protected
 	if spared == nil || r.Free < r.Need {
@@ -278,7 +278,7 @@ func comesBefore(s *Explainer, r model.Reason, j *tables.Job) model.Reason {
 func (s *Explainer) limitReason(j *tables.Job, g int32) model.Reason {
 	l, u := s.UserLimits(j), s.UserHas(j.Space, j.Spec.User)
 	r := s.newReason(j, g)
-	r.Jobs, r.More = few(s, u.Jobs)
+	r.Jobs, r.More = firstNamed(s, u.Jobs)
 	what := "job"
 	if len(j.Gangs) > 1 {
 		what = "gang"
@@ -289,5 +289,5 @@ func (s *Explainer) limitReason(j *tables.Job, g int32) model.Reason {
 		text = fmt.Sprintf("in %s one user runs at most %s at a time, and %s runs ", j.Spec.VC,
 			model.Plural(int32(l.Running), "job", "jobs"), j.Spec.User)
 	}
-	return r.Say(model.UserLimit, "%s", text+listed(s, j.Spec.User, r.Jobs, r.More))
+	return r.Say(model.UserLimit, "%s", text+jobsText(s, j.Spec.User, r.Jobs, r.More))
 }

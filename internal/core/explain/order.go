@@ -16,16 +16,16 @@ import (
 // order returns the waiting jobs of a VC in run order: by priority, then by the VC's
 // policy as of now. Opportunistic jobs come last, as submitted.
 func (s *Explainer) order(space int32) []model.JobID {
-	r := &s.Ranks
+	r := &s.Orders
 	if r.seq != s.Seq || r.now != s.Now || len(r.spaces) != len(s.Queues) {
-		*r = ranking{seq: s.Seq, now: s.Now, Common: r.Common,
-			spaces: make([][]model.JobID, len(s.Queues)), at: map[model.JobID]int32{}}
+		*r = ranking{seq: s.Seq, now: s.Now, Reasons: r.Reasons,
+			spaces: make([][]model.JobID, len(s.Queues)), position: map[model.JobID]int32{}}
 	}
 	if r.spaces[space] == nil && len(s.Queues[space]) > 0 {
 		for _, id := range s.rank(space) {
-			if r.at[id] == 0 {
+			if r.position[id] == 0 {
 				r.spaces[space] = append(r.spaces[space], id)
-				r.at[id] = int32(len(r.spaces[space]))
+				r.position[id] = int32(len(r.spaces[space]))
 			}
 		}
 	}
@@ -36,7 +36,7 @@ func (s *Explainer) order(space int32) []model.JobID {
 // are 0 if the job has no place. Opportunistic jobs come after guaranteed ones.
 func (s *Explainer) position(j *tables.Job) (at, waiting int32) {
 	order := s.order(s.Space(j.Spec.VC))
-	if at = s.Ranks.at[j.ID]; at == 0 {
+	if at = s.Orders.position[j.ID]; at == 0 {
 		return 0, 0
 	}
 	return at, int32(len(order))
@@ -54,7 +54,7 @@ func orderText(s *index.Index, j *tables.Job, e *model.Explanation) string {
 		model.HeldUnknown: "waits for news of lost tasks", model.OnHold: "is on hold", model.BackOff: "waits for its next try",
 		model.HeldBack: "is kept back by its policy", model.NeverFits: "can never start", model.QuotaExceeded: "can never start"}[e.Gangs[0].Reason.Code]
 	vc := s.VC(j.Space)
-	_, straight := s.Policies[j.Space].(model.Straight)
+	_, straight := s.Policies[j.Space].(model.StrictFIFO)
 	switch {
 	case e.Gangs[0].Reason.Code == model.UserLimit:
 		return "jobs of other users may start first: this one waits for its user's limit"
@@ -72,8 +72,8 @@ func orderText(s *index.Index, j *tables.Job, e *model.Explanation) string {
 	return ""
 }
 
-// InLine yields the waiting jobs of a VC in run order: guaranteed ones, then opportunistic ones.
-func (s *Explainer) InLine(vc cell.VCName) iter.Seq[model.JobID] {
+// WaitingJobs yields the waiting jobs of a VC in run order: guaranteed ones, then opportunistic ones.
+func (s *Explainer) WaitingJobs(vc cell.VCName) iter.Seq[model.JobID] {
 	if s.Cluster == nil {
 		return func(func(model.JobID) bool) {}
 	}
@@ -104,14 +104,14 @@ func (s *Explainer) rank(space int32) []model.JobID {
 				out = append(out, wish.Gang.Job)
 			}
 		}
-		out = s.jobsOf(out, q)
+		out = s.appendJobs(out, q)
 	}
-	return s.jobsOf(out, s.Queues[space])
+	return s.appendJobs(out, s.Queues[space])
 }
 
-// jobsOf adds the jobs of queued gangs to a list. Members above a minimum are left out, since their
+// appendJobs adds the jobs of queued gangs to a list. Members above a minimum are left out, since their
 // jobs run.
-func (s *Explainer) jobsOf(list []model.JobID, q []index.Queued) []model.JobID {
+func (s *Explainer) appendJobs(list []model.JobID, q []index.Queued) []model.JobID {
 	for _, e := range q {
 		if !s.Extra(e) {
 			list = append(list, e.Job)
@@ -123,7 +123,7 @@ func (s *Explainer) jobsOf(list []model.JobID, q []index.Queued) []model.JobID {
 // movesText says how many gangs of a VC may still be relocated in this hour; "" without
 // defragmentation.
 func (s *Explainer) movesText(name cell.VCName) string {
-	vc := model.OfVC(s.Config, name)
+	vc := model.ConfigOfVC(s.Config, name)
 	if vc.Moves == 0 {
 		return ""
 	}

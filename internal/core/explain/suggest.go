@@ -31,22 +31,22 @@ const (
 
 // suggester looks for changes that would let one gang start.
 type suggester struct {
-	s     *Explainer // the state as it is; only read
-	base  *Explainer // a copy from which the job was withdrawn
-	j     *tables.Job
-	g     int32
-	left  int   // how many changes of the job may still be tried
-	jobs  int   // how many jobs may still be copied
-	steps int64 // how many steps may still be taken
-	// anyway is set when the gang starts without any change, once what is being stopped for it has
+	s          *Explainer // the state as it is; only read
+	withoutJob *Explainer // a copy from which the job was withdrawn
+	j          *tables.Job
+	g          int32
+	triesLeft  int   // how many changes of the job may still be tried
+	jobsLeft   int   // how many jobs may still be copied
+	stepsLeft  int64 // how many steps may still be taken
+	// startsAnyway is set when the gang starts without any change, once what is being stopped for it has
 	// ended. Then only a change with which it starts at once is a suggestion.
-	anyway bool
-	out    []model.Suggestion
-	cut    bool // something was left untried
+	startsAnyway bool
+	found        []model.Suggestion
+	untried      bool // something was left untried
 }
 
 func newSuggester(s *Explainer, j *tables.Job, g int32) *suggester {
-	return &suggester{s: s, j: j, g: g, jobs: copiedMost, steps: suggestSteps}
+	return &suggester{s: s, j: j, g: g, jobsLeft: copiedMost, stepsLeft: suggestSteps}
 }
 
 // suggest tries one change after the other by deciding on a copy of the state, and
@@ -60,17 +60,17 @@ func (t *suggester) suggest(why model.Code) ([]model.Suggestion, bool) {
 		return nil, false
 	}
 	if why != model.NeverFits && why != model.QuotaExceeded && why != model.BackOff {
-		_, t.anyway = t.changed(nil, nil)
+		_, t.startsAnyway = t.startsAfter(nil, nil)
 	}
 	if s.Phase(j) == model.Waiting && !j.Spec.Gangs[g].Extra && why != model.BackOff {
-		w := &WhatIf{Explainer: s.CloneIn(&s.copies().base), At: s.Now}
+		w := &WhatIf{Explainer: s.CloneIn(&s.memoryForCopies().base), At: s.Now}
 		w.Cluster.Work().Within(trySteps)
 		w.finish(j.ID)
 		w.Decide()
-		if t.base, t.left = w.Explainer, triesMost; t.uncut(w) {
+		if t.withoutJob, t.triesLeft = w.Explainer, triesMost; t.uncut(w) {
 			w.Cluster.Work().Restore(0)
 			w.Cluster.Work().Within(trySteps) // for what couldFit asks
-			t.cheap(why)
+			t.cheapChanges(why)
 			t.sizes()
 			if why == model.NeverFits || why == model.QuotaExceeded {
 				t.atMost()
@@ -83,40 +83,40 @@ func (t *suggester) suggest(why model.Code) ([]model.Suggestion, bool) {
 	case model.BackOff:
 		t.afterTime()
 	default:
-		found := t.anyway || t.afterJobs()
-		if !t.anyway {
+		found := t.startsAnyway || t.afterJobs()
+		if !t.startsAnyway {
 			t.withoutAhead()
 		}
 		t.afterTime()
-		if !t.anyway {
-			t.mended(why == model.BadHardware || !found)
+		if !t.startsAnyway {
+			t.repairs(why == model.BadHardware || !found)
 		}
-		if len(t.out) == 0 && t.base != nil { // nothing else helps
+		if len(t.found) == 0 && t.withoutJob != nil { // nothing else helps
 			t.higherPriority(true)
 		}
 	}
-	return t.out, t.cut
+	return t.found, t.untried
 }
 
 // copy returns a copy of a state, valid until the next call. It is nil, and the rest stays untried,
 // when the budget of copied jobs or of steps is used up.
 func (t *suggester) copy(of *Explainer) *WhatIf {
-	if t.jobs -= len(of.Jobs); t.jobs < 0 || t.steps <= 0 {
-		t.cut = true
+	if t.jobsLeft -= len(of.Jobs); t.jobsLeft < 0 || t.stepsLeft <= 0 {
+		t.untried = true
 		return nil
 	}
-	w := &WhatIf{Explainer: of.CloneIn(&t.s.copies().tried), At: of.Now}
+	w := &WhatIf{Explainer: of.CloneIn(&t.s.memoryForCopies().tried), At: of.Now}
 	if w.Cluster != nil {
-		w.Cluster.Work().Within(min(t.steps, trySteps))
+		w.Cluster.Work().Within(min(t.stepsLeft, trySteps))
 	}
 	return w
 }
 
 // uncut counts the steps that were taken on a copy, and reports whether they sufficed.
 func (t *suggester) uncut(w *WhatIf) bool {
-	t.steps -= w.Steps()
+	t.stepsLeft -= w.Steps()
 	if w.Cluster.Work().Over() {
-		t.cut = true
+		t.untried = true
 		return false
 	}
 	return true
@@ -131,17 +131,17 @@ func (t *suggester) add(g model.Suggestion, preempts []model.Displaced, format s
 	if len(preempts) > 0 {
 		g.Message += fmt.Sprintf(", after preempting %s", t.s.jobList(t.j.Spec.User, g.Preempts))
 	}
-	t.out = append(t.out, g)
+	t.found = append(t.found, g)
 }
 
-// instead submits a changed job in place of this one, and reports whether the gang of the
+// tryInstead submits a changed job in place of this one, and reports whether the gang of the
 // same role starts and which jobs give way.
-func (t *suggester) instead(spec *model.Job) ([]model.Displaced, bool) {
-	if t.left--; t.left < 0 {
-		t.cut = true
+func (t *suggester) tryInstead(spec *model.Job) ([]model.Displaced, bool) {
+	if t.triesLeft--; t.triesLeft < 0 {
+		t.untried = true
 		return nil, false
 	}
-	w := t.copy(t.base)
+	w := t.copy(t.withoutJob)
 	if w == nil {
 		return nil, false
 	}
@@ -149,9 +149,9 @@ func (t *suggester) instead(spec *model.Job) ([]model.Displaced, bool) {
 	if no != nil {
 		return nil, false
 	}
-	w.Tell(events...)
+	w.ApplyEvents(events...)
 	preempts, ok := w.starts(ans.Job, gangWith(spec, t.role()))
-	return preempts, t.uncut(w) && ok && !(t.anyway && len(preempts) > 0)
+	return preempts, t.uncut(w) && ok && !(t.startsAnyway && len(preempts) > 0)
 }
 
 // role is the largest role of the gang: the one whose size matters most.
@@ -190,10 +190,10 @@ func gangWith(spec *model.Job, role int32) int32 {
 // couldFit asks the placing code alone whether a job would find cells, with
 // preemption but without the jobs ahead of it. If not, no decision would start it.
 func (t *suggester) couldFit(spec *model.Job) bool {
-	j := t.base.NewJob(t.base.NextJob, spec, t.base.Now, tables.JobMemory{})
-	defer t.base.Cluster.EndBudget(t.base.Cluster.Budget())
-	_, ok := t.base.Plan(place.Want{J: &j, G: gangWith(spec, t.role())})
-	t.cut = t.cut || !ok && t.base.Cluster.Work().Over()
+	j := t.withoutJob.NewJob(t.withoutJob.NextJob, spec, t.withoutJob.Now, tables.JobMemory{})
+	defer t.withoutJob.Cluster.EndBudget(t.withoutJob.Cluster.Budget())
+	_, ok := t.withoutJob.Plan(place.Want{J: &j, G: gangWith(spec, t.role())})
+	t.untried = t.untried || !ok && t.withoutJob.Cluster.Work().Over()
 	return ok
 }
 
@@ -237,7 +237,7 @@ func (t *suggester) largest(most int32, with func(int32) *model.Job) (int32, []m
 	if n == 0 {
 		return 0, nil, false
 	}
-	if preempts, ok := t.instead(with(n)); ok {
+	if preempts, ok := t.tryInstead(with(n)); ok {
 		return n, preempts, true
 	}
 	best, found := int32(0), []model.Displaced(nil)
@@ -246,7 +246,7 @@ func (t *suggester) largest(most int32, with func(int32) *model.Job) (int32, []m
 		if low == 1 && best == 0 {
 			try = 1
 		}
-		preempts, ok := t.instead(with(try))
+		preempts, ok := t.tryInstead(with(try))
 		if !ok {
 			high = try - 1
 			continue
@@ -269,10 +269,10 @@ func (t *suggester) elsewhere() {
 			continue
 		}
 		if tried = append(tried, out.VC); len(tried) > othersMost {
-			t.cut = true
+			t.untried = true
 			break
 		}
-		if preempts, ok := t.ifFits(&out); ok {
+		if preempts, ok := t.tryIfFits(&out); ok {
 			t.add(model.Suggestion{Kind: model.AnotherVC, VC: out.VC}, preempts, "it would start in virtual cluster %s",
 				out.VC)
 		}
@@ -280,7 +280,7 @@ func (t *suggester) elsewhere() {
 	if spec.Priority >= cell.MinGuaranteed && !pinned {
 		out := *spec
 		out.Priority = cell.Opportunistic
-		if preempts, ok := t.ifFits(&out); ok {
+		if preempts, ok := t.tryIfFits(&out); ok {
 			t.add(model.Suggestion{Kind: model.AsBorrower}, preempts,
 				"it would start as an opportunistic job, without a guarantee")
 		}
@@ -288,18 +288,18 @@ func (t *suggester) elsewhere() {
 	if len(spec.AllowedNodes) > 0 || len(spec.AvoidedNodes) > 0 {
 		out := *spec
 		out.AllowedNodes, out.AvoidedNodes = nil, nil
-		if preempts, ok := t.ifFits(&out); ok {
+		if preempts, ok := t.tryIfFits(&out); ok {
 			t.add(model.Suggestion{Kind: model.AnyNode}, preempts, "it would start without its restriction to nodes")
 		}
 	}
 }
 
-// ifFits is instead, tried only for a job that could find cells.
-func (t *suggester) ifFits(spec *model.Job) ([]model.Displaced, bool) {
+// tryIfFits is instead, tried only for a job that could find cells.
+func (t *suggester) tryIfFits(spec *model.Job) ([]model.Displaced, bool) {
 	if !t.couldFit(spec) {
 		return nil, false
 	}
-	return t.instead(spec)
+	return t.tryInstead(spec)
 }
 
 // otherSKUs tries every other SKU that carries at least what the gang's largest
@@ -315,7 +315,7 @@ func (t *suggester) otherSKUs() {
 			continue
 		}
 		if seen = append(seen, ch.SKU); len(seen) > othersMost {
-			t.cut = true
+			t.untried = true
 			return
 		}
 		out := *t.j.Spec
@@ -325,7 +325,7 @@ func (t *suggester) otherSKUs() {
 				out.Roles[i].SKUs = []cell.TypeName{ch.SKU}
 			}
 		}
-		if preempts, ok := t.ifFits(&out); ok {
+		if preempts, ok := t.tryIfFits(&out); ok {
 			t.add(model.Suggestion{Kind: model.AnotherSKU, Role: role.Name, SKU: ch.SKU}, preempts,
 				"it would start on SKU %s instead of %s", ch.SKU, tables.SKUText(role.SKUs))
 		}
@@ -344,13 +344,13 @@ func (t *suggester) carries(name cell.TypeName, r *model.Role) bool {
 // limits. If hardware is out of service and jobs of its own guarantee do not suffice, jobs of other
 // virtual clusters are tried as well. It reports whether its own sufficed.
 func (t *suggester) afterJobs() (found bool) {
-	ids := t.endings(false)
+	ids := t.endCandidates(false)
 	if len(ids) > endsMost {
-		ids, t.cut = ids[:endsMost], true
+		ids, t.untried = ids[:endsMost], true
 	}
 	set, preempts := t.inOrder(nil, ids)
 	if found = len(set) > 0; !found && t.s.Cluster.AnyBadOrUnknown() {
-		if others := t.elsewhereEnds(); len(others) > 0 {
+		if others := t.otherVCHolders(); len(others) > 0 {
 			set, preempts = t.inOrder(nil, slices.Concat(ids, others))
 		}
 	}
@@ -366,9 +366,9 @@ func (t *suggester) afterJobs() (found bool) {
 	return found
 }
 
-// endings returns jobs whose end may let the gang start: if its user is limited, first the user's
+// endCandidates returns jobs whose end may let the gang start: if its user is limited, first the user's
 // jobs, with waiting also those ahead that wait; then the jobs that hold its cells.
-func (t *suggester) endings(waiting bool) []model.JobID {
+func (t *suggester) endCandidates(waiting bool) []model.JobID {
 	ids := t.s.endable(t.j, int(t.g))
 	if t.s.UserLimits(t.j) == nil {
 		return ids
@@ -391,7 +391,7 @@ func (t *suggester) withoutAhead() {
 	ids := t.s.order(t.s.Space(t.j.Spec.VC))
 	ids = ids[:max(0, slices.Index(ids, t.j.ID))]
 	if len(ids) > aheadMost {
-		ids, t.cut = ids[:aheadMost], true
+		ids, t.untried = ids[:aheadMost], true
 	}
 	if set, preempts := t.inOrder(nil, ids); len(set) > 0 {
 		t.add(model.Suggestion{Kind: model.WithoutAhead, Jobs: set}, preempts, "it would start if %s, ahead of it, %s withdrawn", t.s.jobList(t.j.Spec.User, set), verb(set, "were", "were all"))
@@ -404,7 +404,7 @@ func (t *suggester) withoutAhead() {
 func (t *suggester) inOrder(nodes []int32, ids []model.JobID) ([]model.JobID, []model.Displaced) {
 	set, preempts := budget.Fewest(ids, func(ids ...model.JobID) ([]model.Displaced,
 		bool) {
-		return t.changed(nodes, ids)
+		return t.startsAfter(nodes, ids)
 	})
 	for range betweenMost {
 		if len(set) < 2 {
@@ -416,13 +416,13 @@ func (t *suggester) inOrder(nodes []int32, ids []model.JobID) ([]model.JobID, []
 		}
 		more := slices.DeleteFunc(took, func(id model.JobID) bool {
 			o := t.s.Find(id)
-			return o == nil || id == t.j.ID || slices.Contains(set, id) || !t.stronger(o)
+			return o == nil || id == t.j.ID || slices.Contains(set, id) || !t.mayBlock(o)
 		})
 		if len(more) == 0 {
 			break
 		}
 		set = slices.Concat(set, more)
-		if preempts, ok = t.changed(nodes, set); !ok {
+		if preempts, ok = t.startsAfter(nodes, set); !ok {
 			break
 		}
 	}
@@ -435,7 +435,7 @@ const betweenMost = 4
 // inTurn reports whether the gang starts when jobs end one after the other, and which jobs took
 // cells in between.
 func (t *suggester) inTurn(nodes []int32, ids []model.JobID) (took []model.JobID, ok bool) {
-	w := t.changing(nodes, ids[:1])
+	w := t.copyAfter(nodes, ids[:1])
 	if w == nil {
 		return nil, false
 	}
@@ -446,13 +446,13 @@ func (t *suggester) inTurn(nodes []int32, ids []model.JobID) (took []model.JobID
 		if _, ok = w.starts(t.j.ID, t.g); ok {
 			break
 		}
-		if w.obey(); w.Placed(t.j.ID, t.g) {
+		if w.endStopping(); w.Placed(t.j.ID, t.g) {
 			ok = true
 			break
 		}
 	}
-	slices.Sort(w.took)
-	return slices.Compact(w.took), t.uncut(w) && ok
+	slices.Sort(w.gotCells)
+	return slices.Compact(w.gotCells), t.uncut(w) && ok
 }
 
 // afterTime finds when the gang starts if nothing is changed: when a back-off or the
@@ -462,15 +462,15 @@ func (t *suggester) afterTime() {
 	if w == nil {
 		return
 	}
-	f := Forecast{WhatIf: w, pace: Slow, Most: forwardMost, Declared: true}
+	f := Forecast{WhatIf: w, pace: Slow, MaxSteps: forwardMost, DeclaredOnly: true}
 	if at, ok := f.run(t.j.ID, t.g); t.uncut(w) && ok {
 		text := "it starts in at most %s"
 		switch accepts := ifAccepted(&t.s.Tables, t.j, t.g); {
-		case accepts != "" && !f.kinds.Any():
+		case accepts != "" && !f.bases.Any():
 			text = "it is tried again in at most %s, and starts if the node accepts it"
-		case f.kinds.Only(model.ByLimit):
+		case f.bases.Only(model.BasisLimit):
 			text += ", when running jobs reach their time limits"
-		case f.kinds.Any(): // a job may outrun its declared duration
+		case f.bases.Any(): // a job may outrun its declared duration
 			text = "it would start in about %s, if running jobs end as they declare"
 		case f.ended > 0: // only stops
 			text += ", when stopped jobs have had their grace period"
@@ -479,20 +479,20 @@ func (t *suggester) afterTime() {
 	}
 }
 
-// mended looks for the fewest nodes that must be back in service for the gang to start: of those
+// repairs looks for the fewest nodes that must be back in service for the gang to start: of those
 // that it may use, else of all, since other jobs' cells could then be bound there. Where none
 // suffice, both says to try whether jobs have to end as well.
-func (t *suggester) mended(both bool) {
-	its := t.s.itsNodes(t.j)
-	nodes := t.s.illsFor(t.j, int(t.g), its).nodes
-	set, preempts := budget.Fewest(nodes, t.withMended)
+func (t *suggester) repairs(both bool) {
+	its := t.s.onlyNodes(t.j)
+	nodes := t.s.badNodesFor(t.j, int(t.g), its).nodes
+	set, preempts := budget.Fewest(nodes, t.startsRepaired)
 	if len(set) == 0 && its != nil {
-		nodes = t.s.illsFor(t.j, int(t.g), nil).nodes
-		set, preempts = budget.Fewest(nodes, t.withMended)
+		nodes = t.s.badNodesFor(t.j, int(t.g), nil).nodes
+		set, preempts = budget.Fewest(nodes, t.startsRepaired)
 	}
 	var jobs []model.JobID
 	if len(set) == 0 && len(nodes) > 0 && both {
-		set, jobs, preempts = t.mendedAfter(nodes)
+		set, jobs, preempts = t.repairsAndEnds(nodes)
 	}
 	if len(set) == 0 {
 		return
@@ -508,10 +508,10 @@ func (t *suggester) mended(both bool) {
 	t.add(g, preempts, "%s", text)
 }
 
-// mendedAfter looks for the fewest jobs that have to end if all given nodes are back in service,
+// repairsAndEnds looks for the fewest jobs that have to end if all given nodes are back in service,
 // and then for the fewest of these nodes.
-func (t *suggester) mendedAfter(nodes []int32) ([]int32, []model.JobID, []model.Displaced) {
-	ids := t.endings(true)
+func (t *suggester) repairsAndEnds(nodes []int32) ([]int32, []model.JobID, []model.Displaced) {
+	ids := t.endCandidates(true)
 	jobs, _ := t.inOrder(nodes, ids[:min(len(ids), endsMost)])
 	if len(jobs) == 0 {
 		return nil, nil, nil
@@ -520,20 +520,20 @@ func (t *suggester) mendedAfter(nodes []int32) ([]int32, []model.JobID, []model.
 		if _, ok := t.inTurn(nodes, jobs); !ok {
 			return nil, false
 		}
-		return t.changed(nodes, jobs)
+		return t.startsAfter(nodes, jobs)
 	})
 	return set, jobs, preempts
 }
 
-// withMended reports whether the gang starts when all hardware on some nodes is in service.
-func (t *suggester) withMended(nodes ...int32) ([]model.Displaced, bool) {
-	return t.changed(nodes, nil)
+// startsRepaired reports whether the gang starts when all hardware on some nodes is in service.
+func (t *suggester) startsRepaired(nodes ...int32) ([]model.Displaced, bool) {
+	return t.startsAfter(nodes, nil)
 }
 
-// changed reports whether the gang starts when nodes are back in service and then jobs end, all at
+// startsAfter reports whether the gang starts when nodes are back in service and then jobs end, all at
 // one instant, and which jobs give way.
-func (t *suggester) changed(nodes []int32, ids []model.JobID) ([]model.Displaced, bool) {
-	w := t.changing(nodes, ids)
+func (t *suggester) startsAfter(nodes []int32, ids []model.JobID) ([]model.Displaced, bool) {
+	w := t.copyAfter(nodes, ids)
 	if w == nil {
 		return nil, false
 	}
@@ -541,15 +541,15 @@ func (t *suggester) changed(nodes []int32, ids []model.JobID) ([]model.Displaced
 	return preempts, t.uncut(w) && ok
 }
 
-// changing returns a copy on which nodes are back in service and jobs have ended, all at one
+// copyAfter returns a copy on which nodes are back in service and jobs have ended, all at one
 // instant; nil if the budget of copies is used up.
-func (t *suggester) changing(nodes []int32, ids []model.JobID) *WhatIf {
+func (t *suggester) copyAfter(nodes []int32, ids []model.JobID) *WhatIf {
 	w := t.copy(t.s)
 	if w == nil {
 		return nil
 	}
 	for _, n := range nodes {
-		w.mend(w.Cluster.Forest().Nodes[n].Name)
+		w.repair(w.Cluster.Forest().Nodes[n].Name)
 	}
 	for _, id := range ids {
 		w.finish(id)

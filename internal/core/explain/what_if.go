@@ -13,19 +13,19 @@ import (
 // shows what the change leads to.
 type WhatIf struct {
 	*Explainer
-	At   model.Time
-	took []model.JobID // jobs that got cells, or a promise of cells, in decisions here
+	At       model.Time
+	gotCells []model.JobID // jobs that got cells, or a promise of cells, in decisions here
 }
 
-// Tell applies events at w.At.
-func (w *WhatIf) Tell(events ...model.Event) {
+// ApplyEvents applies events at w.At.
+func (w *WhatIf) ApplyEvents(events ...model.Event) {
 	for _, e := range events {
 		w.Apply(model.Record{Seq: w.Seq + 1, Time: w.At, Event: e})
 	}
 }
 
 // fact applies a fact, unless the state knows it already.
-func (w *WhatIf) fact(f model.Fact) { w.Tell(w.Accept(f)...) }
+func (w *WhatIf) fact(f model.Fact) { w.ApplyEvents(w.Accept(f)...) }
 
 // Decide decides, and repeats that while a decision asks for another one at
 // once. It returns the decisions.
@@ -35,13 +35,13 @@ func (w *WhatIf) Decide() []model.Record {
 	for _, r := range log {
 		switch e := r.Event.(type) {
 		case model.Placed:
-			w.took = append(w.took, e.Attempt.Job)
+			w.gotCells = append(w.gotCells, e.Attempt.Job)
 		case model.Reserved:
-			w.took = append(w.took, e.Attempt.Job)
+			w.gotCells = append(w.gotCells, e.Attempt.Job)
 		case model.Joined:
-			w.took = append(w.took, e.Attempt.Job)
+			w.gotCells = append(w.gotCells, e.Attempt.Job)
 		case model.Upgraded:
-			w.took = append(w.took, e.Attempt.Job)
+			w.gotCells = append(w.gotCells, e.Attempt.Job)
 		}
 	}
 	w.DropEnded()
@@ -55,7 +55,7 @@ func (w *WhatIf) finish(id model.JobID) {
 		return
 	}
 	if !j.Stop {
-		w.Tell(model.StopRequested{Job: id})
+		w.ApplyEvents(model.StopRequested{Job: id})
 	}
 	w.killTasks(id, model.Exit{})
 }
@@ -77,16 +77,16 @@ func (w *WhatIf) kill(id model.AttemptID, x model.Exit) {
 	}
 }
 
-// mend brings a node and all that is on it back into service.
-func (w *WhatIf) mend(name cell.NodeName) {
+// repair brings a node and all that is on it back into service.
+func (w *WhatIf) repair(name cell.NodeName) {
 	w.fact(model.NodeHealth{Node: name, Up: true})
-	w.Tell(model.NodeCordoned{Node: name})
+	w.ApplyEvents(model.NodeCordoned{Node: name})
 	for _, l := range slices.Clone(w.Leaves) {
 		if l.Node == name {
 			w.fact(model.LeafHealth{Node: name, SKU: l.SKU, Device: l.Device, Part: l.Part, Good: true})
 		}
 	}
-	w.Tell(model.NodeSuspected{Node: name})
+	w.ApplyEvents(model.NodeSuspected{Node: name})
 }
 
 // Placed reports whether a gang holds its cells, and is not unknown.
@@ -131,9 +131,9 @@ func (w *WhatIf) starts(id model.JobID, g int32) (preempts []model.Displaced, ok
 	return preempts, w.Placed(id, g)
 }
 
-// obey ends all attempts that are being stopped, one after the other, with a decision after each,
+// endStopping ends all attempts that are being stopped, one after the other, with a decision after each,
 // and then those that were told to stop meanwhile.
-func (w *WhatIf) obey() {
+func (w *WhatIf) endStopping() {
 	for range decide.AgainMost {
 		var told []model.AttemptID
 		for i := range w.Attempts {

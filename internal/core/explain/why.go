@@ -42,7 +42,7 @@ func (s *Explainer) Why(id model.JobID) (model.Explanation, bool) {
 		}
 		unknown := gg.Attempt != tables.None && s.Attempts[gg.Attempt].State == model.AttemptUnknown
 		if gg.Waiting || unknown || (j.Quarantined || j.Held() && !gg.Done) && gg.Attempt == tables.None {
-			why := shortened(s, s.Reason(j, int32(g)))
+			why := shortReason(s, s.Reason(j, int32(g)))
 			e.Gangs = append(e.Gangs, model.GangReason{Gang: int32(g), Name: j.Spec.Gangs[g].Name, Reason: why})
 		}
 	}
@@ -60,21 +60,21 @@ func (s *Explainer) WhyNeverFits(j *tables.Job, g int) *model.Reason {
 			Message: fmt.Sprintf("virtual cluster %s is no longer in the configuration", j.Spec.VC)}
 	}
 	if j.Gangs[g].Shape.NoSKUFits { // rare, and the text is about the job rather than its shape
-		return s.uncovered(j, g)
+		return s.uncarriedReason(j, g)
 	}
 	key := tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, 0), Shape: j.Gangs[g].Shape.Text}
-	if why, ok := s.told().never[key]; ok {
+	if why, ok := s.currentNeverFit().never[key]; ok {
 		return why
 	}
-	return place.Remember(&s.told().never, key, s.judgeShape(j, g))
+	return place.Remember(&s.currentNeverFit().never, key, s.judgeShape(j, g))
 }
 
-// told returns the cache of what never fits, emptied after a new configuration.
-func (s *Explainer) told() *said {
-	if s.said.configs != s.Configs {
-		s.said = said{configs: s.Configs}
+// currentNeverFit returns the cache of what never fits, emptied after a new configuration.
+func (s *Explainer) currentNeverFit() *neverFitCache {
+	if s.neverFit.configs != s.Configs {
+		s.neverFit = neverFitCache{configs: s.Configs}
 	}
-	return &s.said
+	return &s.neverFit
 }
 
 // judgeShape says why a shape never fits.
@@ -89,7 +89,7 @@ func (s *Explainer) judgeShape(j *tables.Job, g int) *model.Reason {
 	whose := fmt.Sprintf("the cluster's %s", model.TotalText(rooms))
 	if j.Spec.Priority >= cell.MinGuaranteed {
 		whose = fmt.Sprintf("the %s guaranteed to virtual cluster %s", model.TotalText(rooms), j.Spec.VC)
-		if model.Divided(s.Config, j.Spec.VC) {
+		if model.HasChildVCs(s.Config, j.Spec.VC) {
 			whose += " for its own jobs, beside the virtual clusters inside it"
 		}
 	}
@@ -101,9 +101,9 @@ func (s *Explainer) judgeShape(j *tables.Job, g int) *model.Reason {
 		why.Message = "it can never start: the cluster has nothing that fits " + s.shapeText(j, g)
 	case len(rooms) == 0:
 		why.Message = fmt.Sprintf("it can never start: virtual cluster %s is guaranteed nothing that fits %s%s",
-			j.Spec.VC, s.shapeText(j, g), elsePinned(&s.Tables, j, g))
+			j.Spec.VC, s.shapeText(j, g), pinnedElsewhere(&s.Tables, j, g))
 	case why.Need > why.Total:
-		why.Message = fmt.Sprintf("it can never start: it asks for %s%s, more than %s", why.Asks, asShape(s, j, g),
+		why.Message = fmt.Sprintf("it can never start: it asks for %s%s, more than %s", why.Asks, shapeInBrackets(s, j, g),
 			whose)
 	default:
 		why.Message = fmt.Sprintf("it can never start: %s does not fit the cells of %s, even if all are free",
@@ -112,9 +112,9 @@ func (s *Explainer) judgeShape(j *tables.Job, g int) *model.Reason {
 	return &why
 }
 
-// elsePinned names a pinned cell of a gang's VC that has the SKU that it asks for; "" if none. Only
+// pinnedElsewhere names a pinned cell of a gang's VC that has the SKU that it asks for; "" if none. Only
 // a job that names the cell may use it.
-func elsePinned(s *tables.Tables, j *tables.Job, g int) string {
+func pinnedElsewhere(s *tables.Tables, j *tables.Job, g int) string {
 	roots := s.Cluster.Space(s.Space(j.Spec.VC)).Roots
 	for _, m := range j.Gangs[g].Shape.Members {
 		for i := range roots {
@@ -193,8 +193,8 @@ func nodesText(spec *model.Job, whose string) (text string) {
 	return text
 }
 
-// asShape is a gang's shape in brackets; "" where it says no more than needText.
-func asShape(s *Explainer, j *tables.Job, g int) string {
+// shapeInBrackets is a gang's shape in brackets; "" where it says no more than needText.
+func shapeInBrackets(s *Explainer, j *tables.Job, g int) string {
 	text := s.shapeText(j, g)
 	if text == "1 task x "+needText(&s.Tables, j, g) {
 		return ""
@@ -217,7 +217,7 @@ func (s *Explainer) Reason(j *tables.Job, g int32) model.Reason {
 	if _, ok := s.Cluster.Place(&q); !ok {
 		if q.Avoided = nil; s.DedicatedJobs > 0 && !gg.Avoids() {
 			if _, ok := s.Cluster.Place(&q); ok {
-				return s.aloneReason(r, j)
+				return s.dedicatedReason(r, j)
 			}
 		}
 		if why, ok := s.lentReason(r, j, g); ok {
@@ -226,7 +226,7 @@ func (s *Explainer) Reason(j *tables.Job, g int32) model.Reason {
 		if why, ok := s.unlentReason(r, q); ok {
 			return why
 		}
-		if why, ok := s.sparedReason(r, j, g); ok {
+		if why, ok := s.demotedAheadReason(r, j, g); ok {
 			return why
 		}
 		return s.busyReason(r, j, int(g))
@@ -255,7 +255,7 @@ func (s *Explainer) lentReason(r model.Reason, j *tables.Job, g int32) (model.Re
 		return r, false
 	}
 	why := s.aheadReason(r, j, g)
-	if why.Code != model.PriorityAhead && (why.Code != model.HeldBack || s.paced(j) > 0) {
+	if why.Code != model.PriorityAhead && (why.Code != model.HeldBack || s.nextReportLook(j) > 0) {
 		return r, false
 	}
 	why.Message = strings.Replace(why.Message, "it would fit", "it would fit on lent cells", 1)
@@ -264,7 +264,7 @@ func (s *Explainer) lentReason(r model.Reason, j *tables.Job, g int32) (model.Re
 
 // newReason returns a reason of a gang with the amounts only, from the cache of its shape.
 func (s *Explainer) newReason(j *tables.Job, g int32) model.Reason {
-	r, key := inCommon(s), fitKeyOf(j, int(g))
+	r, key := reasonCacheOf(s), fitKeyOf(j, int(g))
 	rooms, ok := r.rooms[key]
 	if !ok {
 		rooms = s.rooms(j, int(g))
@@ -290,7 +290,7 @@ func (s *Explainer) roomReason(j *tables.Job, g int, rooms []model.Room) model.R
 // behind it; false if there is none. A gang that waits for one holds up no others.
 func (s *Explainer) outsideReason(j *tables.Job, g int32) (model.Reason, bool) {
 	gg := &j.Gangs[g]
-	if why := s.whyNever(j, int(g)); why != nil {
+	if why := s.neverWithMost(j, int(g)); why != nil {
 		return *why, true
 	}
 	switch {
@@ -304,7 +304,7 @@ func (s *Explainer) outsideReason(j *tables.Job, g int32) (model.Reason, bool) {
 		return r.Say(model.OnHold, "on hold by %s%s; comb job release ends the hold", h.By,
 			state.InBrackets(h.Reason)), true
 	case gg.Attempt != tables.None && s.Attempts[gg.Attempt].State == model.AttemptUnknown:
-		return s.heldReason(s.newReason(j, g), gg), true
+		return s.unknownReason(s.newReason(j, g), gg), true
 	case tables.RareOf(j.Rare).After > s.Now || gg.After > s.Now:
 		r := s.newReason(j, g)
 		r.Until = max(tables.RareOf(j.Rare).After, gg.After)
@@ -325,8 +325,8 @@ func secondsUntil(now, t model.Time) int64 {
 	return int64((t - now + model.Time(model.Second) - 1) / model.Time(model.Second))
 }
 
-// heldReason is for a gang with tasks that may still run on lost nodes.
-func (s *Explainer) heldReason(r model.Reason, g *tables.Gang) model.Reason {
+// unknownReason is for a gang with tasks that may still run on lost nodes.
+func (s *Explainer) unknownReason(r model.Reason, g *tables.Gang) model.Reason {
 	j := &s.Jobs[s.Attempts[g.Attempt].Job]
 	for i := range j.Tasks {
 		if t := &j.Tasks[i]; !t.Dead && t.State == model.TaskIsUnknown && !slices.Contains(r.Nodes, t.Place.Node) {
@@ -334,7 +334,7 @@ func (s *Explainer) heldReason(r model.Reason, g *tables.Gang) model.Reason {
 		}
 	}
 	return r.Say(model.HeldUnknown, "contact lost with its tasks on %s: they may still run, so their cells stay held",
-		fewNodes(r.Nodes))
+		firstNodesText(r.Nodes))
 }
 
 // reservedReason is for a gang with reserved cells that waits for its victims to stop.
@@ -360,14 +360,14 @@ func verb(ids []model.JobID, one, many string) string {
 // aheadReason is for a gang that would fit, but that its policy holds back, or that other jobs are
 // ahead of.
 func (s *Explainer) aheadReason(r model.Reason, j *tables.Job, g int32) model.Reason {
-	if why, until := s.restrained(j, g); why != "" {
+	if why, until := s.whyHeldBack(j, g); why != "" {
 		r.Until = until
 		if strings.Contains(why, model.WaitsForRoom) {
 			return r.Say(model.HeldBack, "it would fit apart, but %s", why)
 		}
 		return r.Say(model.HeldBack, "it would fit, but %s", why)
 	}
-	r.Jobs, r.More = few(s, aheadOf(s, j))
+	r.Jobs, r.More = firstNamed(s, aheadOf(s, j))
 	if back := decide.BackBefore(&s.State, j); len(r.Jobs) == 0 && len(back) > 0 {
 		r.Jobs = back
 		return comesBefore(s, r, j)
@@ -380,7 +380,7 @@ func (s *Explainer) aheadReason(r model.Reason, j *tables.Job, g int32) model.Re
 		return r.Say(model.PriorityAhead, "it would fit, but %[2]s keeps its cells for %[1]s, in line before it",
 			s.jobList(j.Spec.User, kept), j.Spec.VC)
 	}
-	if at := s.paced(j); len(r.Jobs) == 0 && at > 0 {
+	if at := s.nextReportLook(j); len(r.Jobs) == 0 && at > 0 {
 		r.Until = at
 		return r.Say(model.HeldBack, "it would fit by the latest progress of the jobs of %s; their policy reads that again within %d s", j.Spec.VC, secondsUntil(s.Now, at))
 	}
@@ -388,14 +388,14 @@ func (s *Explainer) aheadReason(r model.Reason, j *tables.Job, g int32) model.Re
 		return r.Say(model.NotYetDecided, "it fits: the next decision starts it")
 	}
 	return r.Say(model.PriorityAhead, "it would fit, but %s %s ahead of it in %s",
-		listed(s, j.Spec.User, r.Jobs, r.More), verb(r.Jobs, "is", "are"), j.Spec.VC)
+		jobsText(s, j.Spec.User, r.Jobs, r.More), verb(r.Jobs, "is", "are"), j.Spec.VC)
 }
 
-// paced is when the VC of a job is looked at next for what its jobs reported. It is 0 if
+// nextReportLook is when the VC of a job is looked at next for what its jobs reported. It is 0 if
 // its policy looks at every report (it is not Paced), or a look is due now.
-func (s *Explainer) paced(j *tables.Job) model.Time {
+func (s *Explainer) nextReportLook(j *tables.Job) model.Time {
 	space := s.Space(j.Spec.VC)
-	if _, ok := s.Policies[space].(model.Paced); !ok || j.Spec.Priority < cell.MinGuaranteed || s.IsDirty() ||
+	if _, ok := s.Policies[space].(model.DefersReports); !ok || j.Spec.Priority < cell.MinGuaranteed || s.IsDirty() ||
 		s.Wake() <= s.Now+1 {
 		return 0
 	}
@@ -408,42 +408,42 @@ func (s *Explainer) busyReason(r model.Reason, j *tables.Job, g int) model.Reaso
 	h := s.holdersFor(j, g)
 	r.Jobs = append(slices.Clone(h.Own), h.Others...)
 	slices.Sort(r.Jobs)
-	r.Jobs, r.More = few(s, r.Jobs)
+	r.Jobs, r.More = firstNamed(s, r.Jobs)
 	r.More += h.More()
 	switch {
 	case r.Free < r.Need && guaranteed:
 		besides := ""
 		if len(h.Others) > 0 {
-			besides = "; also on its nodes: " + listed(s, j.Spec.User, h.Others, h.MoreOthers)
+			besides = "; also on its nodes: " + jobsText(s, j.Spec.User, h.Others, h.MoreOthers)
 		}
 		return r.Say(model.VCBusy, "%s: %s free; it needs %s%s; %s%s", j.Spec.VC, model.FreeText(r.Rooms), r.Asks,
-			asShape(s, j, g), usedBy(s, j, h.Own, h.MoreOwn), besides)
+			shapeInBrackets(s, j, g), inUseText(s, j, h.Own, h.MoreOwn), besides)
 	case r.Free < r.Need:
 		return r.Say(model.ClusterBusy, "cluster: %s free; it needs %s%s; an opportunistic job gets only what nobody else uses",
-			model.FreeText(r.Rooms), r.Asks, asShape(s, j, g))
+			model.FreeText(r.Rooms), r.Asks, shapeInBrackets(s, j, g))
 	}
 	whose := string(j.Spec.VC)
 	if !guaranteed {
 		whose = "cluster"
 	}
-	where, text := "not in the shape of "+s.shapeText(j, g), apart(s, j, g, r.Free)
+	where, text := "not in the shape of "+s.shapeText(j, g), spreadText(s, j, g, r.Free)
 	switch {
 	case text == "":
 	case j.Spec.Restricted():
 		return r.Say(model.Fragmented, "%s: %s free, but none %s: %s %s there%s", whose, model.FreeText(r.Rooms), text,
-			listed(s, j.Spec.User, r.Jobs, r.More), verb(r.Jobs, "runs", "run"), s.movesText(j.Spec.VC))
+			jobsText(s, j.Spec.User, r.Jobs, r.More), verb(r.Jobs, "runs", "run"), s.movesText(j.Spec.VC))
 	case len(r.Rooms) == 1:
 		where = fmt.Sprintf("%s; it needs %s", text, s.shapeText(j, g))
 	}
 	return r.Say(model.Fragmented, "%s: %s free, but %s; %s%s", whose, model.FreeText(r.Rooms), where,
-		usedBy(s, j, r.Jobs, r.More), s.movesText(j.Spec.VC))
+		inUseText(s, j, r.Jobs, r.More), s.movesText(j.Spec.VC))
 }
 
-func usedBy(s *Explainer, j *tables.Job, jobs []model.JobID, more int) string {
+func inUseText(s *Explainer, j *tables.Job, jobs []model.JobID, more int) string {
 	if len(jobs) == 0 {
 		return "the rest is in use"
 	}
-	return "in use by " + listed(s, j.Spec.User, jobs, more)
+	return "in use by " + jobsText(s, j.Spec.User, jobs, more)
 }
 
 // pinAround returns the pinned cell of a VC that a leaf is in, "" if none.
@@ -461,14 +461,14 @@ func (s *Explainer) pinAround(at cell.CellID, space int32) cell.PinnedID {
 
 // jobList names jobs to a reader.
 func (s *Explainer) jobList(reader model.Subject, ids []model.JobID) string {
-	return listed(s, reader, ids, 0)
+	return jobsText(s, reader, ids, 0)
 }
 
 // nameTo is the name by which a reader knows a job, or its number if the reader may not know the
 // name. If the state is a copy for one reader (Names.Reader) that one counts.
 func (s *Explainer) nameTo(reader model.Subject, id model.JobID) string {
 	if j := s.Find(id); j != nil && !s.HidesName(j.Spec) {
-		return j.Spec.Name.To(cmp.Or(s.Names.Reader, reader), j.Spec.User)
+		return j.Spec.Name.ShownTo(cmp.Or(s.Names.Reader, reader), j.Spec.User)
 	}
 	return fmt.Sprintf("job %d", id)
 }

@@ -109,7 +109,7 @@ func (s *Index) allocation(head *tables.Attempt) *model.Allocation {
 	for at := s.ByAlloc[head.Alloc]; at != tables.None; at = s.Attempts[at].NextMember {
 		m := &s.Attempts[at]
 		out.Gangs = append(out.Gangs, model.GangRef{Job: m.ID.Job, Gang: m.ID.Gang})
-		out.Each = append(out.Each, s.sharer(m))
+		out.Sharers = append(out.Sharers, s.sharer(m))
 		out.Steady = out.Steady && m.Cause == 0
 	}
 	f := s.Cluster.Forest()
@@ -139,10 +139,10 @@ func (s *Index) sharer(m *tables.Attempt) model.Sharer {
 	j := &s.Jobs[m.Job]
 	out := model.Sharer{Hints: &j.Spec.Hints, Gangs: int32(len(j.Gangs)), Started: m.Started}
 	if n := j.PolicyNote(); n != nil {
-		out.Noted = len(n.Data) > 0
+		out.HasNote = len(n.Data) > 0
 	}
 	if tasks := j.Spec.Gangs[m.ID.Gang].Tasks; len(tasks) > 0 {
-		out.Told = j.Tasks[tasks[0]].Progress != nil
+		out.Reported = j.Tasks[tasks[0]].Progress != nil
 	}
 	return out
 }

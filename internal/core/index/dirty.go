@@ -169,20 +169,20 @@ func (s *Index) ResetDirty() {
 	}
 	for i := int32(1); i < n; i++ {
 		sp := s.Cluster.Space(i)
-		mode := model.OfVC(s.Config, sp.Name).Backfill
+		mode := model.ConfigOfVC(s.Config, sp.Name).Backfill
 		s.Dirty.Backfills[i] = mode == model.ModeEasy || mode == model.ModeConserve
 		s.Dirty.Flat = s.Dirty.Flat && sp.Parent == 0
 		_, s.Dirty.Tuned[i] = s.Policies[i].(model.Tuner)
-		_, s.Dirty.Firm[i] = s.Policies[i].(model.Firm)
+		_, s.Dirty.Firm[i] = s.Policies[i].(model.MembersFollowMinimum)
 		s.Dirty.ranks[i], s.Dirty.lasts[i] = orders(s.Policies[i])
-		if p, ok := s.Policies[i].(model.Placing); ok {
-			s.Dirty.Placing[i] = p.Placing()
+		if p, ok := s.Policies[i].(model.RestrictsNodes); ok {
+			s.Dirty.Placing[i] = p.RestrictsNodes()
 		}
 		switch s.Policies[i].(type) {
-		case model.Timed, model.Aging:
+		case model.Timed, model.StepKeyed:
 			s.Dirty.Timed = append(s.Dirty.Timed, i)
 		default:
-			if model.OfVC(s.Config, sp.Name).Moves > 0 {
+			if model.ConfigOfVC(s.Config, sp.Name).Moves > 0 {
 				s.Dirty.Timed = append(s.Dirty.Timed, i)
 			}
 		}

@@ -104,9 +104,9 @@ func (s *Index) GangView(e Queued) model.GangView {
 	g := &j.Gangs[e.Gang]
 	v := model.GangView{Ref: model.GangRef{Job: e.Job, Gang: e.Gang}, User: j.Spec.User, Priority: e.Prio,
 		Submitted: j.Submitted,
-		Order:     int64(e.Job), Leaves: g.Leaves, Members: g.Shape.Members, Shape: g.Shape.Text, Hints: &j.Spec.Hints, Earlier: g.Ran, Ran: g.Ran, Since: j.Submitted}
+		Order:     int64(e.Job), Leaves: g.Leaves, Members: g.Shape.Members, Shape: g.Shape.Text, Hints: &j.Spec.Hints, RanBefore: g.Ran, Ran: g.Ran, Since: j.Submitted}
 	v.Moved = g.Rare != nil && g.Rare.MoveTo != nil
-	v.Delayed, v.Choosy = !s.Eligible(j, e.Gang), j.Spec.Restricted()
+	v.Delayed, v.NodesRestricted = !s.Eligible(j, e.Gang), j.Spec.Restricted()
 	if g.Last != nil {
 		v.Since = max(v.Since, g.Last.Ended)
 	}
@@ -170,7 +170,7 @@ func (s *Index) Reaches(a *tables.Attempt, d model.Duration) model.Time {
 	if d <= tables.RareOf(a.Rare).RanBefore {
 		return min(from.Add(d), s.Now)
 	}
-	return sh.Rotation.After(a.ID, max(from, sh.Since), d-tables.RareOf(a.Rare).RanBefore)
+	return sh.Rotation.RunReachedAt(a.ID, max(from, sh.Since), d-tables.RareOf(a.Rare).RanBefore)
 }
 
 // SizesOf is what a policy sees of the sizes of a partial job.
@@ -180,7 +180,7 @@ func (s *Index) SizesOf(j *tables.Job) model.Sizes {
 	for i := range j.Gangs {
 		at := j.Gangs[i].Attempt
 		if i > 0 {
-			z.Each = max(z.Each, j.Gangs[i].Leaves)
+			z.MemberLeaves = max(z.MemberLeaves, j.Gangs[i].Leaves)
 		}
 		if at == tables.None || s.Attempts[at].Cause != 0 {
 			continue

@@ -62,7 +62,7 @@ func (s *Index) VC(space int32) *model.VCConfig {
 	if i := int(space) - 1; i >= 0 && i < len(s.Config.VCs) && s.Config.VCs[i].Name == name {
 		return &s.Config.VCs[i] // the usual case: both are sorted
 	}
-	return model.OfVC(s.Config, name)
+	return model.ConfigOfVC(s.Config, name)
 }
 
 // Holder returns the first member of an allocation.

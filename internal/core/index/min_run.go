@@ -15,7 +15,7 @@ import (
 func QuantaOf(policies []model.Policy) []model.Duration {
 	out := make([]model.Duration, len(policies))
 	for i, p := range policies {
-		if sparing, ok := p.(model.Sparing); ok {
+		if sparing, ok := p.(model.HasQuantum); ok {
 			out[i] = max(sparing.Quantum(), 0)
 		}
 	}

@@ -127,7 +127,7 @@ func (s *Index) StandingWith(space int32, prio cell.Priority) iter.Seq[model.Ran
 // an Aging policy; 0 is never.
 func (s *Index) NextAge(space int32, p cell.Priority) model.Time {
 	var next model.Time
-	if _, ages := s.Policies[space].(model.Aging); !ages {
+	if _, ages := s.Policies[space].(model.StepKeyed); !ages {
 		return 0
 	}
 	for _, w := range s.runnersOf(space) {
@@ -197,7 +197,7 @@ func runnerOf(a *tables.Attempt) runner {
 // something happens to them, or a time that the policy knows.
 func orders(p model.Policy) (some, last bool) {
 	switch p.(type) {
-	case model.Stander, model.Aging, model.Falling:
+	case model.RunKeyed, model.StepKeyed, model.LinearKeyed:
 		return true, true
 	case model.Keyed:
 		return true, false
@@ -307,9 +307,9 @@ func (s *Index) keyed(space, slot int32) (e runner, rate int64) {
 	a.OrderFlags, a.Rank = a.OrderFlags|tables.InRunOrder, s.standKey(space, g)
 	var until model.Time
 	switch p := s.Policies[space].(type) {
-	case model.Aging:
+	case model.StepKeyed:
 		until = s.ages(p, a, g)
-	case model.Falling:
+	case model.LinearKeyed:
 		rate, until = s.falls(p, a, g)
 	}
 	s.EnterPolicy(was)
@@ -321,13 +321,13 @@ func (s *Index) keyed(space, slot int32) (e runner, rate int64) {
 // ages is when the key of an attempt changes for the first time after the last decision; 0 is
 // never. A policy counts run time from the start, but an attempt that takes turns reaches each run
 // time later.
-func (s *Index) ages(p model.Aging, a *tables.Attempt, g *model.GangView) model.Time {
+func (s *Index) ages(p model.StepKeyed, a *tables.Attempt, g *model.GangView) model.Time {
 	if a.Share == 0 || a.Started == 0 {
-		return p.Until(s.DecidedAt, g)
+		return p.NextKeyChange(s.DecidedAt, g)
 	}
 	sh := &s.Shares[a.Share-1]
 	ran := tables.RareOf(a.Rare).RanBefore + sh.Rotation.Ran(a.ID, max(a.Started, sh.Since), s.DecidedAt)
-	at := p.Until(a.Started.Add(ran), g)
+	at := p.NextKeyChange(a.Started.Add(ran), g)
 	if at == 0 {
 		return 0
 	}
@@ -337,7 +337,7 @@ func (s *Index) ages(p model.Aging, a *tables.Attempt, g *model.GangView) model.
 // falls returns at what rate the rank of an attempt falls from now on, and until when its key
 // holds. A gang that takes turns, or has a rank too large to be computed, gets a key for this
 // instant only. A falling attempt gets as its rank the time at which that would be 0.
-func (s *Index) falls(p model.Falling, a *tables.Attempt, g *model.GangView) (rate int64, until model.Time) {
+func (s *Index) falls(p model.LinearKeyed, a *tables.Attempt, g *model.GangView) (rate int64, until model.Time) {
 	zero, rate := p.Falls(g)
 	left := int64(zero - s.Now)
 	switch {
@@ -356,7 +356,7 @@ func (s *Index) falls(p model.Falling, a *tables.Attempt, g *model.GangView) (ra
 // standKey is the key of a running gang.
 func (s *Index) standKey(space int32, g *model.GangView) model.Key {
 	switch p := s.Policies[space].(type) {
-	case model.Stander:
+	case model.RunKeyed:
 		return p.Stand(g)
 	case model.Keyed:
 		return p.Key(g)

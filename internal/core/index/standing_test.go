@@ -10,7 +10,7 @@ import (
 
 // drains ranks by what is left until an instant, at a rate.
 type drains struct {
-	model.Falling
+	model.LinearKeyed
 	zero model.Time
 	rate int64
 }

@@ -11,13 +11,13 @@ import (
 )
 
 // Keeping builds what a Keeper keeps of the waiting gangs of one priority; nil for another policy.
-func (s *Index) Keeping(space int32, u *waitGroups) model.Keeping {
-	k, ok := s.Policies[space].(model.Keeper)
+func (s *Index) Keeping(space int32, u *waitGroups) model.WaitIndex {
+	k, ok := s.Policies[space].(model.WaitIndexer)
 	if !ok {
 		return nil
 	}
 	was := s.EnterPolicy(space)
-	out := k.Keep()
+	out := k.NewWaitIndex()
 	for i := range u.Groups {
 		for _, e := range u.Groups[i].Gangs {
 			s.tell(out, e)
@@ -36,7 +36,7 @@ func (s *Index) relay(space int32, e Queued) {
 	}
 }
 
-func (s *Index) tell(k model.Keeping, e Queued) {
+func (s *Index) tell(k model.WaitIndex, e Queued) {
 	if s.Extra(e) {
 		return
 	}
@@ -71,7 +71,7 @@ type WaitGroup struct {
 	groupKey
 	Leaves int32 // of each gang, where they have one shape
 	Gangs  []Queued
-	first  []model.GangView // the first of them as View.Lines shows them: a cache
+	first  []model.GangView // the first of them as View.ShapeGroups shows them: a cache
 }
 
 // groupKey is what the gangs of a wait group have in common.
@@ -84,7 +84,7 @@ type groupKey struct {
 // waitGroups is the wait groups of one priority of a VC, in no order; some may be empty.
 type waitGroups struct {
 	prio   cell.Priority
-	Kept   model.Keeping // what a Keeper keeps, without members above a minimum; nil until it asks
+	Kept   model.WaitIndex // what a Keeper keeps, without members above a minimum; nil until it asks
 	Groups []WaitGroup
 	at     map[groupKey]int32 // indices of Lines; nil until needed
 }

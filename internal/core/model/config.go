@@ -149,8 +149,8 @@ func (t Throughput) Compare(o Throughput) int {
 		cmp.Compare(t.GPUs, o.GPUs))
 }
 
-// VCNow returns a VC's name after renames.
-func VCNow(renamed []Rename, v cell.VCName) cell.VCName {
+// NewVCName returns a VC's name after renames.
+func NewVCName(renamed []Rename, v cell.VCName) cell.VCName {
 	for _, r := range renamed {
 		if r.From == v {
 			return r.To
@@ -159,8 +159,8 @@ func VCNow(renamed []Rename, v cell.VCName) cell.VCName {
 	return v
 }
 
-// NodeNow returns a node's name after renames.
-func NodeNow(renamed []NodeRename, n cell.NodeName) cell.NodeName {
+// NewNodeName returns a node's name after renames.
+func NewNodeName(renamed []NodeRename, n cell.NodeName) cell.NodeName {
 	for _, r := range renamed {
 		if r.From == n {
 			return r.To
@@ -169,8 +169,8 @@ func NodeNow(renamed []NodeRename, n cell.NodeName) cell.NodeName {
 	return n
 }
 
-// OfVC returns the configuration of a VC; an empty one, so fifo, if there is none.
-func OfVC(c *Config, name cell.VCName) *VCConfig {
+// ConfigOfVC returns the configuration of a VC; an empty one, so fifo, if there is none.
+func ConfigOfVC(c *Config, name cell.VCName) *VCConfig {
 	for i := range c.VCs {
 		if c.VCs[i].Name == name {
 			return &c.VCs[i]
@@ -181,8 +181,8 @@ func OfVC(c *Config, name cell.VCName) *VCConfig {
 
 // NamespaceOf is the namespace of a VC's pods, "" the server's own.
 func NamespaceOf(c *Config, name cell.VCName) string {
-	for _, vc := range VCsWithin(c.Cluster.VCs, name) {
-		if space := OfVC(c, vc).Namespace; space != "" {
+	for _, vc := range VCAndParents(c.Cluster.VCs, name) {
+		if space := ConfigOfVC(c, vc).Namespace; space != "" {
 			return space
 		}
 	}
@@ -191,8 +191,8 @@ func NamespaceOf(c *Config, name cell.VCName) string {
 
 // HasInfiniBand reports whether tasks of a VC may have devices of networks with RDMA.
 func HasInfiniBand(c *Config, name cell.VCName) bool {
-	return slices.ContainsFunc(VCsWithin(c.Cluster.VCs, name),
-		func(vc cell.VCName) bool { return OfVC(c, vc).InfiniBand })
+	return slices.ContainsFunc(VCAndParents(c.Cluster.VCs, name),
+		func(vc cell.VCName) bool { return ConfigOfVC(c, vc).InfiniBand })
 }
 
 // Namespaces returns the namespaces that a configuration names, each with the first VC that does.

@@ -41,8 +41,8 @@ type DrainEffect struct {
 	Stopped    Time            `json:"stopped,omitempty"`
 	Starts     Time            `json:"starts,omitempty"` // when it starts again, at the latest
 	Nodes      []cell.NodeName `json:"nodes,omitempty"`  // where it starts again
-	After      []JobCalled     `json:"after,omitempty"`  // the jobs that are stopped for it
-	For        *JobCalled      `json:"for,omitempty"`    // in Others: the job for which it is stopped
+	After      []NamedJob      `json:"after,omitempty"`  // the jobs that are stopped for it
+	For        *NamedJob       `json:"for,omitempty"`    // in Others: the job for which it is stopped
 	Back       bool            `json:"back,omitempty"`   // it could start if the node were back
 	There      bool            `json:"there,omitempty"`  // a part of its VC's guarantee is on the node
 	Reason     string          `json:"reason,omitempty"` // why it waits
@@ -59,7 +59,7 @@ func (p *DrainPlan) Say(reader Subject, when func(Time) string) {
 	for _, list := range [][]DrainEffect{p.Jobs, p.Others} {
 		for i := range list {
 			e := &list[i]
-			e.Ref, e.Says = e.Name.To(reader, e.User), e.sentence(p.Node, reader, when)
+			e.Ref, e.Says = e.Name.ShownTo(reader, e.User), e.sentence(p.Node, reader, when)
 		}
 	}
 }
@@ -81,9 +81,9 @@ func (e *DrainEffect) sentence(node cell.NodeName, reader Subject, when func(Tim
 	}
 	switch {
 	case e.For != nil && e.Guaranteed:
-		text += " for " + e.For.to(reader)
+		text += " for " + e.For.shownTo(reader)
 	case e.For != nil:
-		text += " for " + e.For.to(reader) + ", opportunistic"
+		text += " for " + e.For.shownTo(reader) + ", opportunistic"
 	case !e.Guaranteed:
 		text += ", opportunistic"
 	}
@@ -112,7 +112,7 @@ func (e *DrainEffect) goesOn(node cell.NodeName, reader Subject, when func(Time)
 		}
 		var after []string
 		for i := range e.After {
-			after = append(after, e.After[i].to(reader))
+			after = append(after, e.After[i].shownTo(reader))
 		}
 		return text + " after " + JoinAnd(after) + " made room"
 	}

@@ -32,9 +32,9 @@ func (id JobID) Before(other JobID) bool { return id < other }
 // have not ended; when a job ended, its name may be used again.
 type JobName string
 
-// To is how a reader refers to a user's job: NAME if the reader is that user, else
+// ShownTo is how a reader refers to a user's job: NAME if the reader is that user, else
 // USER~NAME. user is "" if the reader may not know it; then it is NAME, too.
-func (n JobName) To(reader, user Subject) string {
+func (n JobName) ShownTo(reader, user Subject) string {
 	if reader == user || user == "" {
 		return string(n)
 	}
@@ -122,10 +122,10 @@ type Sizes struct {
 	Least, Most int32
 	// Usual is how many it begins with if no policy says, and for which it declares its run
 	// time. Now is the size that it was given last.
-	Usual, Now int32
-	Live       int32 // members that hold cells; those above the least also if promised some
-	Runs       int32 // members of Live that start or run
-	Each       int32 // leaves of the largest member above the least
+	Usual, Now   int32
+	Live         int32 // members that hold cells; those above the least also if promised some
+	Runs         int32 // members of Live that start or run
+	MemberLeaves int32 // leaves of the largest member above the least
 }
 
 // Role is a set of identical tasks.

@@ -15,7 +15,7 @@ const (
 	ByQueue    // Hints.Queue
 	ByApp      // Hints.App
 	// ByLength groups by declared run time, in classes of a quarter of a doubling. Jobs of an
-	// app, or of several gangs, are one class. It is for View.Lines alone.
+	// app, or of several gangs, are one class. It is for View.ShapeGroups alone.
 	ByLength
 	ByKey // all gangs are one party, in order of their keys
 )
@@ -67,8 +67,8 @@ func (p Party) Compare(o Party) int {
 		strings.Compare(p.App, o.App), cmp.Compare(p.Length, o.Length))
 }
 
-// Line is the waiting gangs of one party and one shape.
-type Line struct {
+// ShapeGroup is the waiting gangs of one party and one shape.
+type ShapeGroup struct {
 	Party  Party
 	Leaves int32 // that each asks for; 0 if they are of several shapes
 	Gangs  int   // how many they are

@@ -10,20 +10,20 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// Dedicator is a Policy that gives a job with Hints.Dedicated whole nodes: it starts only on nodes
+// NodeDedicator is a Policy that gives a job with Hints.Dedicated whole nodes: it starts only on nodes
 // where no other job holds or was promised anything. While it has them no other job of its VC, and
 // no opportunistic job, starts there unless its priority is higher. Guarantees of other VCs stand:
 // where their cells are parts of such a node, their jobs may start there. Nothing is preempted for
 // it.
-type Dedicator interface {
+type NodeDedicator interface {
 	Policy
 	Dedicates()
 }
 
-// Clear bounds which gangs may be relocated so that another one gets cells (Wish.Clear).
-type Clear struct {
-	Settle Duration // a gang that has run for less stays
-	Most   int      // how many gangs may move
+// MoveOthers bounds which gangs may be relocated so that another one gets cells (Wish.MoveOthers).
+type MoveOthers struct {
+	MinRun   Duration // a gang that has run for less stays
+	MaxMoves int      // how many gangs may move
 }
 
 // A panic while a VC's policy runs counts as that policy's, also where it comes up in what the
@@ -32,7 +32,7 @@ type Clear struct {
 // gang would cost too much.
 
 // Fallback is the policy that serves a VC with a failed policy. Without parameters it is neither
-// Keyed nor a Keeper.
+// Keyed nor a WaitIndexer.
 const Fallback = "fifo"
 
 // Words says what the failed policy means for the VC, and what an admin can do.
@@ -68,7 +68,7 @@ type Policy interface {
 }
 
 // Keyed is a Policy that orders waiting gangs by a key. A gang's key is constant while it waits, so
-// gangs are kept sorted, and View.Ordered costs nothing for those that the policy does not get to.
+// gangs are kept sorted, and View.WaitingByKey costs nothing for those that the policy does not get to.
 type Keyed interface {
 	Policy
 	// Key is the key of a waiting gang. It may change only when its job gets another note.
@@ -87,20 +87,20 @@ func (a Key) Compare(b Key) int {
 	return cmp.Compare(a.Then, b.Then)
 }
 
-// Straight is a Policy that is strict FIFO: it yields a strict wish for each gang in order of
+// StrictFIFO is a Policy that is strict FIFO: it yields a strict wish for each gang in order of
 // submission, and nothing else. Once nothing is left for the gangs that wait, it need not be asked
 // about later ones.
-type Straight interface {
+type StrictFIFO interface {
 	Policy
-	Straight()
+	StrictFIFO()
 }
 
-// Patient is a Policy that preempts nothing, and whose order of other gangs does not depend on a
+// IgnoresMisses is a Policy that preempts nothing, and whose order of other gangs does not depend on a
 // gang that finds no cells. A gang whose shape found nothing with a higher priority is then not
 // shown to it, if it would find the same.
-type Patient interface {
+type IgnoresMisses interface {
 	Policy
-	Patient()
+	IgnoresMisses()
 }
 
 // Ranked is a gang with its key.
@@ -111,18 +111,18 @@ type Ranked struct {
 	Leaves int32
 }
 
-// Aging is a Keyed policy under which the key of a running gang changes in steps: it stays the same
+// StepKeyed is a Keyed policy under which the key of a running gang changes in steps: it stays the same
 // until a time that is known.
-type Aging interface {
+type StepKeyed interface {
 	Keyed
-	// Until is the first time after an instant at which the key changes by itself; 0 is never.
+	// NextKeyChange is the first time after an instant at which the key changes by itself; 0 is never.
 	// The instant may have passed. The result depends on the gang alone.
-	Until(after Time, g *GangView) Time
+	NextKeyChange(after Time, g *GangView) Time
 }
 
-// Falling is a Keyed policy under which the rank of a running gang falls linearly, at a rate of its
+// LinearKeyed is a Keyed policy under which the rank of a running gang falls linearly, at a rate of its
 // own: gangs of one rate keep their order.
-type Falling interface {
+type LinearKeyed interface {
 	Keyed
 	// Falls returns when the rank of a gang reaches 0 if it runs on, and by how much it falls in a
 	// microsecond. The rank is rate times the time from View.Now to zero, and no less than rate.
@@ -131,18 +131,18 @@ type Falling interface {
 	Falls(*GangView) (zero Time, rate int64)
 }
 
-// Keeper is a Policy with an index of its own over all waiting gangs, which the core updates: so a
-// look need not read them all (View.Kept).
-type Keeper interface {
+// WaitIndexer is a Policy with an index of its own over all waiting gangs, which the core updates: so a
+// look need not read them all (View.WaitIndex).
+type WaitIndexer interface {
 	Policy
-	// Keep returns an empty index.
-	Keep() Keeping
+	// NewWaitIndex returns an empty index.
+	NewWaitIndex() WaitIndex
 }
 
-// Keeping is the index of a Keeper over the waiting gangs of one priority, without those that wait
+// WaitIndex is the index of a WaitIndexer over the waiting gangs of one priority, without those that wait
 // for an upgrade. It must depend on these gangs alone, not on the order in which they were added,
 // since it is built anew when it is missing.
-type Keeping interface {
+type WaitIndex interface {
 	// Add adds a gang when it begins to wait, and again when its job gets another note or it is
 	// like no other gang (Shape ""). It must not keep the pointer. Fields that change while the
 	// gang waits are not set: Delayed, Moved, and of Sizes Now, Live and Runs.
@@ -151,9 +151,9 @@ type Keeping interface {
 	Drop(GangRef)
 }
 
-// Stander is a Policy that is not Keyed but has a key for running gangs, for View.Standing. The key
+// RunKeyed is a Policy that is not Keyed but has a key for running gangs, for View.RunningByKey. The key
 // stays the same until an event concerns the gang.
-type Stander interface {
+type RunKeyed interface {
 	Policy
 	// Stand is the key of a running gang. It must not depend on how long the gang has run.
 	// Stand must not keep the pointer.
@@ -171,46 +171,46 @@ type Timed interface {
 	NextChange(View) Time
 }
 
-// Paced is a Timed policy that does not look at every progress report. A report may change which
+// DefersReports is a Timed policy that does not look at every progress report. A report may change which
 // gang it wants to start; the policy sees that when its VC is looked at next, at NextChange at the
 // latest. Explanations say so.
-type Paced interface {
+type DefersReports interface {
 	Timed
-	Paced()
+	DefersReports()
 }
 
-// WaitsForRoom is part of what a Restrainer says of a gang that would fit, but not as close
+// WaitsForRoom is part of what a HoldsBack says of a gang that would fit, but not as close
 // together as the policy wants it.
 const WaitsForRoom = "waits for room"
 
-// Restrainer is a Policy that keeps gangs waiting that would fit, for a limit or for a
+// HoldsBack is a Policy that keeps gangs waiting that would fit, for a limit or for a
 // time. It is asked only for explanations.
-type Restrainer interface {
-	// Restrains says in a clause why a gang must wait though it fits, "" where it need not, and
+type HoldsBack interface {
+	// WhyHeldBack says in a clause why a gang must wait though it fits, "" where it need not, and
 	// until when; 0 is not known.
-	Restrains(View, GangRef) (why string, until Time)
+	WhyHeldBack(View, GangRef) (why string, until Time)
 }
 
-// Placing is a Policy that may restrict where a gang is placed (Wish.Only, Wish.Within, Wish.Free).
+// RestrictsNodes is a Policy that may restrict where a gang is placed (Wish.OnlyNodes, Wish.Within, Wish.FreeOnly).
 // What it can start may then depend on which nodes other VCs use.
-type Placing interface {
+type RestrictsNodes interface {
 	Policy
-	// Placing reports whether it does so with its parameters. The answer is constant.
-	Placing() bool
+	// RestrictsNodes reports whether it does so with its parameters. The answer is constant.
+	RestrictsNodes() bool
 }
 
-// Sparing is a Policy with a quantum: a gang runs for so long since its last start, or for the VC's
+// HasQuantum is a Policy with a quantum: a gang runs for so long since its last start, or for the VC's
 // minimum run time if that is longer, before another of its VC and priority may preempt it
-// (Wish.Over).
-type Sparing interface {
+// (Wish.Preemptible).
+type HasQuantum interface {
 	Policy
 	// Quantum is constant; 0 protects no gang.
 	Quantum() Duration
 }
 
-// Needer is a Policy that needs an executor with more abilities than start and stop. With an
+// NeedsAbilities is a Policy that needs an executor with more abilities than start and stop. With an
 // executor that lacks one, a configuration that names the policy is refused.
-type Needer interface {
+type NeedsAbilities interface {
 	Policy
 	Needs() []Ability
 }
@@ -224,25 +224,25 @@ type Tuner interface {
 	Tune(View) iter.Seq[Wish]
 }
 
-// Firm is a Policy under which the members above a job's minimum have the minimum's place in the
-// order: where Wish.Over names the minimum, they are preempted before it. They get leaves only of
+// MembersFollowMinimum is a Policy under which the members above a job's minimum have the minimum's place in the
+// order: where Wish.Preemptible names the minimum, they are preempted before it. They get leaves only of
 // the types on which their minimum runs. They need no wish to get free leaves; with a wish of its
 // own (Wish.Gang) a member may preempt others.
-type Firm interface {
+type MembersFollowMinimum interface {
 	Policy
-	Firm()
+	MembersFollowMinimum()
 }
 
-// Anchorer is a Policy that keeps some gangs in place: they are not relocated for gangs that wait
-// (VCConfig.Moves, Wish.Clear).
-type Anchorer interface {
+// KeepsInPlace is a Policy that keeps some gangs in place: they are not relocated for gangs that wait
+// (VCConfig.Moves, Wish.MoveOthers).
+type KeepsInPlace interface {
 	Policy
 	// Stays reports whether a running gang is one of these.
 	Stays(*GangView) bool
 }
 
-// Judge is a Policy that says after which failures a retry is useless.
-type Judge interface {
+// FailureJudge is a Policy that says after which failures a retry is useless.
+type FailureJudge interface {
 	Policy
 	// Permanent reports whether a job that failed like this must not run again.
 	Permanent(Exit) bool
@@ -255,29 +255,29 @@ type Wish struct {
 	// met: they may not use a chain that this gang could use. A gang that waits for
 	// bad hardware or a back-off holds up no other.
 	Strict bool
-	// Due says that the policy itself promised the gang cells for now: then only the VC's minimum
+	// IgnoreQuantum says that the policy itself promised the gang cells for now: then only the VC's minimum
 	// run time protects gangs from it, and not the policy's quantum.
-	Due bool
-	// Over yields running gangs of this priority that are behind this one in the order, the last
+	IgnoreQuantum bool
+	// Preemptible yields running gangs of this priority that are behind this one in the order, the last
 	// one first: they may be preempted for it when it does not fit otherwise. It is read only
 	// then; nil preempts none. A gang is spared that has not run for the VC's minimum run time and
 	// the policy's quantum, or whose job used up its budget of preemptions.
-	Over iter.Seq[GangRef]
-	// Passes says, with Over, whether a waiting gang with a booking or a promise of cells is behind
+	Preemptible iter.Seq[GangRef]
+	// IsBehind says, with Over, whether a waiting gang with a booking or a promise of cells is behind
 	// this one, so that Over would yield it if it ran. With nil those are the booked gangs that
 	// come later in the run order, and none with a promise.
-	Passes func(GangRef) bool
+	IsBehind func(GangRef) bool
 	// Prefer are nodes to use if the gang fits on them alone, when its job names
 	// none itself.
 	Prefer cell.NodeSet
-	// Only, when not nil, are the nodes that the gang may be placed on now, and Within
+	// OnlyNodes, when not nil, are the nodes that the gang may be placed on now, and Within
 	// how far apart its leaves may be. Under backfill neither holds: a booking is for
 	// where there will be room.
-	Only   cell.NodeSet
-	Within Within
-	// Free keeps to free cells: nothing is preempted or demoted. Under backfill it does not
+	OnlyNodes cell.NodeSet
+	Within    Within
+	// FreeOnly keeps to free cells: nothing is preempted or demoted. Under backfill it does not
 	// hold either.
-	Free bool
+	FreeOnly bool
 	// SKU, where it is set, is the only type of leaves that the gang may get now. Under
 	// backfill nothing is booked for it then.
 	SKU cell.TypeName
@@ -293,24 +293,24 @@ type Wish struct {
 	// If the promise is taken back the gang waits with Moved set. It is refused where the gang
 	// fits nowhere else now, and for jobs without checkpoints.
 	Move bool
-	// Clear, where it is set, asks to relocate other gangs so that Gang, which waits, gets cells
+	// MoveOthers, where it is set, asks to relocate other gangs so that Gang, which waits, gets cells
 	// within Only and Within. It is refused where Gang would start without that, where a gang that
-	// must make room fits nowhere else, or beyond the bounds of Clear.
-	Clear *Clear
+	// must make room fits nowhere else, or beyond the bounds of MoveOthers.
+	MoveOthers *MoveOthers
 	// Size, where it is set, is how many members an elastic job may have from now on: the first so
 	// many. The members of a waiting gang start together on free cells, or as room is found, the
 	// minimum first. Of a running gang more members start, or the last are stopped. Pause stops
 	// all, and is only for jobs with checkpoints. A size outside the gang's Sizes is refused.
 	// Where Size is not set a gang starts with its usual size.
 	Size int32
-	// Beside says, with the larger Size of a running gang, that its new members start now,
+	// OnOwnNodes says, with the larger Size of a running gang, that its new members start now,
 	// on free cells of the nodes on which the job runs. It is refused where not all of
 	// them fit there, where any gang waits in the VC (View.Wanted), and under backfill.
-	Beside bool
-	// Shrink lets members of other jobs of this priority be preempted for a gang that does not fit
+	OnOwnNodes bool
+	// ShrinkOthers lets members of other jobs of this priority be preempted for a gang that does not fit
 	// otherwise: those above the usual size of their job, the last first. It is for policies
 	// without Over.
-	Shrink bool
+	ShrinkOthers bool
 	// Last ends the walk of a VC in this decision with this wish: nothing is left to lower
 	// priorities, since the same decision is to make room for a gang of this priority (Tuner).
 	Last bool
@@ -365,33 +365,33 @@ type GangView struct {
 	Hints   *Hints
 	// Moved gangs were stopped to be relocated, and wait again: they should be first.
 	Moved bool
-	// Choosy says that its job names nodes that it must use, or must not.
-	Choosy   bool
-	Gangs    int32         // how many gangs its job has
-	Sizes    Sizes         // of an elastic job, how many members it can have
-	Speeds   []Throughput  // what was measured of its model, by type and GPUs; only to read
-	Note     []byte        // what the policy noted last about the job; only to read
-	Progress *TaskProgress // what its first task reported last; nil before; only to read
-	Started  Time          // when its live attempt began to run; 0 before
-	Since    Time          // when it began to wait or, if its attempt runs, to run
-	Earlier  Duration      // run time of its ended attempts
-	Ran      Duration      // run time of all its attempts
+	// NodesRestricted says that its job names nodes that it must use, or must not.
+	NodesRestricted bool
+	Gangs           int32         // how many gangs its job has
+	Sizes           Sizes         // of an elastic job, how many members it can have
+	Speeds          []Throughput  // what was measured of its model, by type and GPUs; only to read
+	Note            []byte        // what the policy noted last about the job; only to read
+	Progress        *TaskProgress // what its first task reported last; nil before; only to read
+	Started         Time          // when its live attempt began to run; 0 before
+	Since           Time          // when it began to wait or, if its attempt runs, to run
+	RanBefore       Duration      // run time of its ended attempts
+	Ran             Duration      // run time of all its attempts
 }
 
 // View is what a policy sees: one VC, one priority.
 type View interface {
 	Now() Time
-	// Before is when the last decision was taken, 0 before the first: what came due since
+	// LastDecision is when the last decision was taken, 0 before the first: what came due since
 	// then is seen by one decision, however late it is.
-	Before() Time
+	LastDecision() Time
 	VC() cell.VCName
 	// Waiting yields the gangs that wait for cells, or for their guarantee after
 	// a lazy preemption, in submission order. A wish for one of the latter is an
 	// upgrade: it blocks and preempts no other gang.
 	Waiting() iter.Seq[GangView]
-	// Kept returns the index of a Keeper over the gangs of Waiting that wait for cells, nil while
+	// WaitIndex returns the index of a WaitIndexer over the gangs of Waiting that wait for cells, nil while
 	// there are none, and those that wait for an upgrade. Granting a wish changes the index.
-	Kept() (Keeping, []GangView)
+	WaitIndex() (WaitIndex, []GangView)
 	// Queue returns the gangs of Waiting as one party. It includes those of a shape that found
 	// nothing: a policy that can do nothing for one of a shape calls Pass.
 	Queue() PartyGangs
@@ -404,17 +404,17 @@ type View interface {
 	// than Free. So passing over many gangs costs as much as their shapes. A policy must always
 	// ask with the same By.
 	Parties(by By, all bool) []PartyGangs
-	// Lines returns the gangs of Waiting by party and shape, in no order of lines: the number of
+	// ShapeGroups returns the gangs of Waiting by party and shape, in no order of lines: the number of
 	// each line, and as many of its first gangs as the function says. So the cost does not grow
 	// with the queue. The result is valid until the next call.
-	Lines(By, func(*Line) int) []Line
-	// Fruitless reports whether a wish for a gang of that shape found nothing in this walk, without
+	ShapeGroups(By, func(*ShapeGroup) int) []ShapeGroup
+	// FoundNothing reports whether a wish for a gang of that shape found nothing in this walk, without
 	// a limit to where: wishes for others of the shape will find nothing either.
-	Fruitless(shape string) bool
-	// Ordered yields the gangs of Waiting by the key of a Keyed policy. Gangs of a shape that found
+	FoundNothing(shape string) bool
+	// WaitingByKey yields the gangs of Waiting by the key of a Keyed policy. Gangs of a shape that found
 	// nothing in this walk are left out. From the given rank on so are gangs that ask for more than
 	// Free, as nothing is preempted for them.
-	Ordered(from int64) iter.Seq[Ranked]
+	WaitingByKey(from int64) iter.Seq[Ranked]
 	// Gang returns the view of a gang that waits or runs.
 	Gang(GangRef) GangView
 	// Running yields the gangs that run with a guarantee. Their order may change with a restart, so
@@ -423,16 +423,16 @@ type View interface {
 	// Leaving yields the gangs that were told to stop for others, as they ran, in no order either.
 	// Until their tasks are gone they neither wait nor run; then they wait again.
 	Leaving() iter.Seq[GangView]
-	// Standing yields the gangs of Running by the key of a Keyed policy, or of a Stander, the
+	// RunningByKey yields the gangs of Running by the key of a Keyed policy, or of a RunKeyed, the
 	// last first.
-	Standing() iter.Seq[Ranked]
+	RunningByKey() iter.Seq[Ranked]
 	// Yields is how many gangs of the gang's job may still be preempted by gangs of this priority.
 	// It is 0 where the gang runs and may not be preempted now: it has not run for the VC's minimum
 	// run time and the policy's quantum, or its job's budget of preemptions is used up.
 	Yields(GangRef) int32
-	// Room reports whether a waiting gang would find free cells of a type now. It costs a
+	// FindsFree reports whether a waiting gang would find free cells of a type now. It costs a
 	// search, so it is for explanations.
-	Room(GangRef, cell.TypeName) bool
+	FindsFree(GangRef, cell.TypeName) bool
 	// Usable reports whether a gang could ever use leaves of a type that its VC is guaranteed:
 	// by the types, the nodes and the pinned cells that its job names, and by its shape.
 	Usable(GangRef, cell.TypeName) bool
@@ -448,9 +448,9 @@ type View interface {
 	// Wanted is how many leaves the gangs of the VC ask for, at all priorities, that wait for
 	// its guarantee and were promised none.
 	Wanted() int64
-	// Beside is by how many members a running gang could grow with Wish.Beside. It costs
+	// GrowthOnOwnNodes is by how many members a running gang could grow with Wish.OnOwnNodes. It costs
 	// some searches.
-	Beside(GangRef) int32
+	GrowthOnOwnNodes(GangRef) int32
 	// Free is how many leaves of the VC's guarantee no gang of this or a higher priority holds or
 	// was promised: a gang that asks for more cannot start unless one of its priority leaves.
 	Free() int64
@@ -461,9 +461,9 @@ type View interface {
 	// Bad is how many of the Guaranteed leaves are bad, or on nodes that are not in service.
 	// Leaves that a guaranteed gang holds do not count, unless it is being stopped.
 	Bad() int64
-	// Ill is how many such leaves a gang holds, or the first so many members of an elastic job:
+	// BadHeld is how many such leaves a gang holds, or the first so many members of an elastic job:
 	// once left, no gang can have them.
-	Ill(ref GangRef, members int32) int64
+	BadHeld(ref GangRef, members int32) int64
 	// Share is a party's dominant share of the VC's guarantee now, in parts per
 	// million: the largest over GPUs, GPU memory, cores, memory and each SKU. What
 	// the leaves carry that its gangs hold counts, at all priorities.
@@ -481,14 +481,14 @@ type View interface {
 	// Note is what the policy noted last about a job, or with 0 about the VC; nil
 	// when it noted nothing.
 	Note(JobID) []byte
-	// Undisturbed reports whether the VC is looked at only because its order changed by itself
+	// OnlyTimePassed reports whether the VC is looked at only because its order changed by itself
 	// (Timed): nothing else happened since the last look. False may be wrong.
-	Undisturbed() bool
+	OnlyTimePassed() bool
 	// Backfills reports whether the VC backfills: then gangs may have to wait for the first one in
 	// the order, so it matters which that is.
 	Backfills() bool
-	// Measured reports whether the configuration has a table of throughputs (GangView.Speeds).
-	Measured() bool
+	// HasThroughputs reports whether the configuration has a table of throughputs (GangView.Speeds).
+	HasThroughputs() bool
 	// Elastic reports whether any job of the VC that has not ended can have more than one size.
 	Elastic() bool
 	// Pools are what the VC is guaranteed, by type.
@@ -523,25 +523,25 @@ type Allocation struct {
 	Turns   [][]GangRef
 	Quantum Duration
 	Since   Time
-	// Each has more about each of Gangs, in the same order.
-	Each []Sharer
-	Prio cell.Priority
+	// Sharers has more about each of Gangs, in the same order.
+	Sharers []Sharer
+	Prio    cell.Priority
 }
 
 // Sharer is a gang of an Allocation.
 type Sharer struct {
-	Hints   *Hints
-	Gangs   int32 // how many its job has
-	Started Time  // when its attempt began to run; 0 before
-	Told    bool  // its first task reported progress
-	Noted   bool  // there is a note about its job
+	Hints    *Hints
+	Gangs    int32 // how many its job has
+	Started  Time  // when its attempt began to run; 0 before
+	Reported bool  // its first task reported progress
+	HasNote  bool  // there is a note about its job
 }
 
 // Pool is what a VC is guaranteed of one type, bad leaves included.
 type Pool struct {
-	SKU    cell.TypeName
-	Leaves int64
-	Node   int32 // the most of these leaves that one node has
+	SKU     cell.TypeName
+	Leaves  int64
+	PerNode int32 // the most of these leaves that one node has
 	// Cells are what it is made of: first what is not pinned, by rising Part, then the
 	// pinned cells.
 	Cells []PoolCells
@@ -551,7 +551,7 @@ type Pool struct {
 // that size, or larger ones made of several. A pinned cell is only for jobs that name it.
 type PoolCells struct {
 	Pinned cell.PinnedID
-	Part   int32
+	Size   int32
 	Leaves int64
 }
 
@@ -560,10 +560,10 @@ type PoolCells struct {
 // when there is none. Pass does the same, and leaves out the gangs of the shape that was
 // returned last.
 type PartyGangs struct {
-	Party  Party
-	Leaves int64
-	Next   func() (GangView, bool)
-	Pass   func() (GangView, bool)
+	Party     Party
+	Leaves    int64
+	Next      func() (GangView, bool)
+	NextShape func() (GangView, bool)
 }
 
 // NodeView is one machine with what it offers to a VC, by chain.
@@ -606,8 +606,8 @@ func (b BadParams) Error() string {
 // waits again, and starts when a wish asks for that.
 const Pause = -1
 
-// Watcher is a Policy that watches what jobs report.
-type Watcher interface {
+// ProgressWatcher is a Policy that watches what jobs report.
+type ProgressWatcher interface {
 	Policy
 	// Watch is asked when a job's first gang reported its progress, and maybe again with the same.
 	// It returns a note about the job, nil for nothing new, and why the job is to be stopped, ""
@@ -645,10 +645,10 @@ func (a *Ranked) Compare(b *Ranked) int {
 // Add adds a cell to a pool.
 func (p *Pool) Add(c PoolCells) {
 	at, found := slices.BinarySearchFunc(p.Cells, c, func(a, b PoolCells) int {
-		return cmp.Or(cmp.Compare(a.Pinned, b.Pinned), cmp.Compare(a.Part, b.Part))
+		return cmp.Or(cmp.Compare(a.Pinned, b.Pinned), cmp.Compare(a.Size, b.Size))
 	})
 	if !found {
-		p.Cells = slices.Insert(p.Cells, at, PoolCells{Pinned: c.Pinned, Part: c.Part})
+		p.Cells = slices.Insert(p.Cells, at, PoolCells{Pinned: c.Pinned, Size: c.Size})
 	}
 	p.Cells[at].Leaves += c.Leaves
 }
@@ -663,8 +663,8 @@ type Leaser interface {
 // Compare orders by the first gang.
 func (a *Allocation) Compare(b *Allocation) int { return a.Gangs[0].Compare(b.Gangs[0]) }
 
-// Takes reports whether gangs of the same priority may be preempted for the gang.
-func (w *Wish) Takes() bool { return w.Over != nil || w.Shrink }
+// MayPreempt reports whether gangs of the same priority may be preempted for the gang.
+func (w *Wish) MayPreempt() bool { return w.Preemptible != nil || w.ShrinkOthers }
 
 // Shape extends a gang's shape by the wish's limits: of two wishes with one Shape, the second
 // finds nothing if the first found nothing.

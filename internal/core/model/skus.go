@@ -10,7 +10,7 @@ import (
 )
 
 // skus compares the leaf types.
-func (d *ModelPair) skus() []SKUChange {
+func (d *ConfigPair) skus() []SKUChange {
 	out := []SKUChange{}
 	find := func(c *Config, n cell.TypeName) *cell.SKU {
 		if i := slices.IndexFunc(c.Cluster.SKUs, func(s cell.SKU) bool { return s.Name == n }); i >= 0 {

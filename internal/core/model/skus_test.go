@@ -52,7 +52,7 @@ func TestSKUSentences(t *testing.T) {
 		return &Config{Cluster: cell.Spec{SKUs: []cell.SKU{{Name: "A100", MemoryMB: 4096, MilliCPU: 1500, Limits: limits},
 			{Name: "CPU", Limits: limits}, {Name: "V100", MemoryMB: memory, Groups: groups, Limits: limits}}}}
 	}
-	p := ModelPair{Before: config(1024, 0), After: config(512, 65536, "video")}
+	p := ConfigPair{Before: config(1024, 0), After: config(512, 65536, "video")}
 	p.Before.Cluster.SKUs[0].MilliCPU, p.After.Cluster.SKUs[1].Name = 4000, "T4"
 	got := strings.Join(skuSentences(p.skus()), "\n")
 	if want := `SKU A100: cpu 4 -> 1500m

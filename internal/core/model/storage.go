@@ -69,8 +69,8 @@ func FindStorage(list []Storage, name string) (Storage, bool) {
 	return list[i], true
 }
 
-// VCsWithin returns a virtual cluster and those around it, the inner ones first.
-func VCsWithin(all []cell.VCSpec, name cell.VCName) (vcs []cell.VCName) {
+// VCAndParents returns a virtual cluster and those around it, the inner ones first.
+func VCAndParents(all []cell.VCSpec, name cell.VCName) (vcs []cell.VCName) {
 	for {
 		i := slices.IndexFunc(all, func(v cell.VCSpec) bool { return v.Name == name })
 		if i < 0 || slices.Contains(vcs, name) {
@@ -80,13 +80,13 @@ func VCsWithin(all []cell.VCSpec, name cell.VCName) (vcs []cell.VCName) {
 	}
 }
 
-// For reports whether jobs of a virtual cluster may use it; vcs are VCsWithin of that one.
+// For reports whether jobs of a virtual cluster may use it; vcs are VCAndParents of that one.
 func (s *Storage) For(vcs []cell.VCName) bool {
 	return len(s.VCs) == 0 || slices.ContainsFunc(vcs, func(vc cell.VCName) bool { return slices.Contains(s.VCs, vc) })
 }
 
 // StorageNames returns the names of the storages that jobs of a virtual cluster may use; vcs are
-// VCsWithin of that one.
+// VCAndParents of that one.
 func StorageNames(list []Storage, vcs []cell.VCName) (names []string) {
 	for i := range list {
 		if list[i].For(vcs) {

@@ -64,7 +64,7 @@ func (p *Pace) Takes(work model.Duration) model.Duration {
 	if p.turns == nil {
 		return d
 	}
-	return min(model.Duration(p.turns.After(p.id, p.from, d)-p.from), never)
+	return min(model.Duration(p.turns.RunReachedAt(p.id, p.from, d)-p.from), never)
 }
 
 // running is how much of that time the run itself runs.

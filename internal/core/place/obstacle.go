@@ -15,7 +15,7 @@ func (s *Finder) IsDedicated(j *tables.Job) bool {
 	if !j.Spec.Hints.Dedicated {
 		return false
 	}
-	_, may := s.Policies[max(j.Space, 0)].(model.Dedicator)
+	_, may := s.Policies[max(j.Space, 0)].(model.NodeDedicator)
 	return may
 }
 

@@ -159,7 +159,7 @@ func (c *capacity) serve(v model.View, yield func(model.Wish) bool) (again bool)
 			u.step(q, t, l, true)
 			continue
 		}
-		if !yield(model.Wish{Gang: g.Ref, Over: over, Passes: r.passes}) {
+		if !yield(model.Wish{Gang: g.Ref, Preemptible: over, IsBehind: r.passes}) {
 			return false
 		}
 		if user := t.user; v.Placed(g.Ref) {
@@ -224,7 +224,7 @@ func (u *usage) before(q, other int) bool {
 func (u *usage) step(q int, t *tenant, l int, pass bool) {
 	gs, more := t.lines[l].gangs, false
 	if pass {
-		t.lines[l].head, more = gs.Pass()
+		t.lines[l].head, more = gs.NextShape()
 	} else {
 		t.lines[l].head, more = gs.Next()
 	}
@@ -261,8 +261,8 @@ func (u *usage) limit(q int, need int64) int64 {
 	return (most + fullShare - 1) / fullShare
 }
 
-// Restrains implements model.Restrainer: the limits of users and queues.
-func (c *capacity) Restrains(v model.View, ref model.GangRef) (string, model.Time) {
+// WhyHeldBack implements model.HoldsBack: the limits of users and queues.
+func (c *capacity) WhyHeldBack(v model.View, ref model.GangRef) (string, model.Time) {
 	g, ok := find(v, ref)
 	if !ok {
 		return "", 0

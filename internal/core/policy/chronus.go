@@ -66,7 +66,7 @@ func newChronus(a *args) *chronus {
 	return c
 }
 
-// Quantum implements model.Sparing.
+// Quantum implements model.HasQuantum.
 func (c *chronus) Quantum() model.Duration { return c.quantum }
 
 // ripeFor is for how long the end of a gang's spared time counts as just past: a look may come
@@ -237,10 +237,10 @@ func (l *look) ripens(began model.Time) bool {
 	return false
 }
 
-// Firm implements model.Firm: all members of a job hold its lease together.
-func (c *chronus) Firm() {}
+// MembersFollowMinimum implements model.MembersFollowMinimum: all members of a job hold its lease together.
+func (c *chronus) MembersFollowMinimum() {}
 
-// Stays implements model.Anchorer: no gang is moved for another during its lease or its
+// Stays implements model.KeepsInPlace: no gang is moved for another during its lease or its
 // profile.
 func (c *chronus) Stays(g *model.GangView) bool {
 	k := readRecord(g.Note).kind
@@ -252,7 +252,7 @@ func (c *chronus) Stays(g *model.GangView) bool {
 func (l *look) due() []model.GangView {
 	var due []model.GangView
 	slot := int64(l.now) / int64(l.slot) * int64(l.slot)
-	for r := range l.v.Ordered(math.MaxInt64) {
+	for r := range l.v.WaitingByKey(math.MaxInt64) {
 		if r.Key.Rank != rankUndecided {
 			break
 		}
@@ -295,8 +295,8 @@ func (l *look) endsWithin(g *model.GangView, r *record) bool {
 // overRank lets a wish preempt the gangs of a worse rank, those that run and those only
 // promised cells: the latter would otherwise start, and be preempted at the next look.
 func (l *look) overRank(w *model.Wish, rank int64) {
-	w.Over = behind(slices.Values(l.run), rank)
-	w.Passes = func(ref model.GangRef) bool {
+	w.Preemptible = behind(slices.Values(l.run), rank)
+	w.IsBehind = func(ref model.GangRef) bool {
 		g := l.v.Gang(ref)
 		return readRecord(g.Note).kind != holds && l.placeNow(&g).Rank > rank
 	}
@@ -373,7 +373,7 @@ func (l *look) rest() {
 		if !l.yield(w) {
 			return
 		}
-		if w.Over != nil && l.v.Placed(r.Ref) {
+		if w.Preemptible != nil && l.v.Placed(r.Ref) {
 			gone += needs - free
 		}
 	}
@@ -418,7 +418,7 @@ func (c *chronus) Tune(v model.View) iter.Seq[model.Wish] {
 }
 
 func somebodyWaits(v model.View) bool {
-	for range v.Ordered(math.MaxInt64) {
+	for range v.WaitingByKey(math.MaxInt64) {
 		return true
 	}
 	return false
@@ -442,7 +442,7 @@ func runsElastic(v model.View) bool {
 // matters to elastic jobs.
 func (c *chronus) NextChange(v model.View) model.Time {
 	step, waits := c.lease, 0
-	for r := range v.Ordered(math.MaxInt64) {
+	for r := range v.WaitingByKey(math.MaxInt64) {
 		if waits == 0 && r.Key.Rank == rankUndecided {
 			step = c.slot
 		}
@@ -464,17 +464,17 @@ func (c *chronus) NextChange(v model.View) model.Time {
 	return next
 }
 
-// Restrains implements model.Restrainer: a guaranteed gang may wait for the size or type of its
+// WhyHeldBack implements model.HoldsBack: a guaranteed gang may wait for the size or type of its
 // leases, one to be judged waits for the slot, and one to be measured for room in the
 // profiler's pool.
-func (c *chronus) Restrains(v model.View, ref model.GangRef) (string, model.Time) {
+func (c *chronus) WhyHeldBack(v model.View, ref model.GangRef) (string, model.Time) {
 	g := v.Gang(ref)
 	r := readRecord(g.Note)
 	switch f := c.forecast(&g); {
 	case elastic(&g) && r.guaranteed() && int64(f.at.gpus) > v.Free():
 		return fmt.Sprintf("its leases are for %d of its %d members, on %d GPUs, and %d are free",
 			membersOn(&g, f.at.gpus), g.Sizes.Most, f.at.gpus, v.Free()), 0
-	case r.guaranteed() && typed(v.Pools(), &r) && !v.Room(ref, r.sku):
+	case r.guaranteed() && typed(v.Pools(), &r) && !v.FindsFree(ref, r.sku):
 		return fmt.Sprintf("its leases are for %s alone, and there is no room on these", r.sku), 0
 	case c.Key(&g).Rank != rankUndecided:
 		return "", 0

@@ -42,7 +42,7 @@ func largestTask(g *model.GangView) int32 {
 		most = max(most, m.Leaves)
 	}
 	if elastic(g) {
-		most = max(most, g.Sizes.Each)
+		most = max(most, g.Sizes.MemberLeaves)
 	}
 	return most
 }
@@ -130,7 +130,7 @@ func (l *look) lacking() []lacking {
 		f := l.forecastOf(&g, &r)
 		out = append(out, lacking{g, r, l.piece(&g, &r), max(f.at.gpus, g.Leaves)})
 	}
-	for r := range l.v.Ordered(math.MaxInt64) {
+	for r := range l.v.WaitingByKey(math.MaxInt64) {
 		if r.Key.Rank > rankHolder {
 			break
 		}
@@ -160,7 +160,7 @@ func (l *look) lacking() []lacking {
 // they are all part of its lease. It reports whether to go on.
 func (l *look) serve(h *lacking) bool {
 	w := l.wish(&h.g)
-	w.Over, w.Passes, w.Due = l.behindHolder(h), func(ref model.GangRef) bool { return l.before(h, ref) }, true
+	w.Preemptible, w.IsBehind, w.IgnoreQuantum = l.behindHolder(h), func(ref model.GangRef) bool { return l.before(h, ref) }, true
 	if l.v.Placed(h.g.Ref) { // it runs, or was promised cells
 		w.Size = 0
 	}

@@ -53,12 +53,12 @@ func TestChronusHoldersMakeRoom(t *testing.T) {
 			continue
 		}
 		text := fmt.Sprintf("%d:", w.Gang.Job)
-		for ref := range w.Over {
+		for ref := range w.Preemptible {
 			text += fmt.Sprintf(" %d", ref.Job)
 		}
 		text += "; passes"
 		for job := range model.JobID(10) {
-			if ref := (model.GangRef{Job: job + 1}); w.Passes(ref) {
+			if ref := (model.GangRef{Job: job + 1}); w.IsBehind(ref) {
 				text += fmt.Sprintf(" %d", ref.Job)
 			}
 		}
@@ -104,15 +104,15 @@ func TestChronusCountsCells(t *testing.T) {
 		member cell.Member
 		n      int // how many of three are promised the only lease
 	}{
-		{[]model.PoolCells{{Part: 2, Leaves: 8}, {Part: 8, Leaves: 8}}, cell.Member{Tasks: 1, Leaves: 4}, 2},
-		{[]model.PoolCells{{Part: 2, Leaves: 8}, {Part: 8, Leaves: 8}}, cell.Member{Tasks: 4, Leaves: 1}, 2},
-		{[]model.PoolCells{{Part: 2, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 4}, 0},
-		{[]model.PoolCells{{Part: 2, Leaves: 16}}, cell.Member{Tasks: 2, Leaves: 2}, 3},
-		{[]model.PoolCells{{Part: 8, Leaves: 8}, {Pinned: "p", Part: 8, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 8}, 1},
-		{[]model.PoolCells{{Part: 8, Leaves: 8}, {Pinned: "p", Part: 8, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 8, Pinned: "p"}, 2},
-		{[]model.PoolCells{{Pinned: "p", Part: 8, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 1, Pinned: "q"}, 0},
+		{[]model.PoolCells{{Size: 2, Leaves: 8}, {Size: 8, Leaves: 8}}, cell.Member{Tasks: 1, Leaves: 4}, 2},
+		{[]model.PoolCells{{Size: 2, Leaves: 8}, {Size: 8, Leaves: 8}}, cell.Member{Tasks: 4, Leaves: 1}, 2},
+		{[]model.PoolCells{{Size: 2, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 4}, 0},
+		{[]model.PoolCells{{Size: 2, Leaves: 16}}, cell.Member{Tasks: 2, Leaves: 2}, 3},
+		{[]model.PoolCells{{Size: 8, Leaves: 8}, {Pinned: "p", Size: 8, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 8}, 1},
+		{[]model.PoolCells{{Size: 8, Leaves: 8}, {Pinned: "p", Size: 8, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 8, Pinned: "p"}, 2},
+		{[]model.PoolCells{{Pinned: "p", Size: 8, Leaves: 16}}, cell.Member{Tasks: 1, Leaves: 1, Pinned: "q"}, 0},
 	} {
-		b := &pooled{chronusBoard(24), []model.Pool{{SKU: "gpu", Node: 8, Cells: c.cells}}}
+		b := &pooled{chronusBoard(24), []model.Pool{{SKU: "gpu", PerNode: 8, Cells: c.cells}}}
 		for i := range c.cells {
 			b.pools[0].Leaves += c.cells[i].Leaves
 		}

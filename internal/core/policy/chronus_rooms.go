@@ -24,13 +24,13 @@ func leaseRooms(pools []model.Pool) []leaseRoom {
 	var out []leaseRoom
 	for kind, p := range pools {
 		if len(p.Cells) == 0 { // nothing more is known
-			out = append(out, leaseRoom{Pool: p, part: p.Node, kind: kind})
+			out = append(out, leaseRoom{Pool: p, part: p.PerNode, kind: kind})
 		}
 		for i, c := range p.Cells {
 			if c.Pinned == "" && i+1 < len(p.Cells) && p.Cells[i+1].Pinned == "" {
 				continue // those behind are larger
 			}
-			out = append(out, leaseRoom{model.Pool{SKU: p.SKU, Leaves: c.Leaves, Node: p.Node}, c.Part, c.Pinned, kind})
+			out = append(out, leaseRoom{model.Pool{SKU: p.SKU, Leaves: c.Leaves, PerNode: p.PerNode}, c.Size, c.Pinned, kind})
 		}
 	}
 	return out
@@ -41,7 +41,7 @@ func leaseRooms(pools []model.Pool) []leaseRoom {
 // guaranteed cells, but none of these nodes.
 func (l *look) poolOf(g *model.GangView, sku cell.TypeName) int {
 	at := l.roomOf(g, sku)
-	if at >= 0 && (largestTask(g) > l.pools[at].part || g.Choosy) {
+	if at >= 0 && (largestTask(g) > l.pools[at].part || g.NodesRestricted) {
 		return -1
 	}
 	return at

@@ -69,9 +69,9 @@ func (b *board) lookAt(v model.View, p model.Policy) string {
 			b.free -= g.Leaves
 			b.placed[g.Ref] = true
 			text += "!"
-		} else if w.Over != nil {
+		} else if w.Preemptible != nil {
 			n := 0
-			for range w.Over {
+			for range w.Preemptible {
 				n++
 			}
 			text += fmt.Sprintf("<%d", n)
@@ -295,19 +295,19 @@ func TestGenieChoosesTheFewest(t *testing.T) {
 		pools    []model.Pool
 		want     model.Wish
 	}{
-		{60 * minutes, []model.Pool{{SKU: "a", Leaves: 8, Node: 8}}, model.Wish{Size: 4}},
-		{107 * minutes, []model.Pool{{SKU: "a", Leaves: 8, Node: 8}}, model.Wish{Size: 3}},
-		{108 * minutes, []model.Pool{{SKU: "a", Leaves: 8, Node: 8}}, model.Wish{Size: 2}},
-		{204 * minutes, []model.Pool{{SKU: "a", Leaves: 8, Node: 8}}, model.Wish{Size: 1}},
-		{59 * minutes, []model.Pool{{SKU: "a", Leaves: 8, Node: 8}}, model.Wish{}},
-		{60 * minutes, []model.Pool{{SKU: "a", Leaves: 3, Node: 8}}, model.Wish{}}, // the VC has too few
-		{204 * minutes, []model.Pool{{SKU: "b", Leaves: 8, Node: 8}}, model.Wish{Size: 3}},
-		{204 * minutes, []model.Pool{{SKU: "b", Leaves: 8, Node: 8}, {SKU: "a", Leaves: 8, Node: 8}}, model.Wish{Size: 1, SKU: "a"}},
-		{408 * minutes, []model.Pool{{SKU: "b", Leaves: 8, Node: 8}, {SKU: "a", Leaves: 8, Node: 8}}, model.Wish{Size: 1, SKU: "b"}},
+		{60 * minutes, []model.Pool{{SKU: "a", Leaves: 8, PerNode: 8}}, model.Wish{Size: 4}},
+		{107 * minutes, []model.Pool{{SKU: "a", Leaves: 8, PerNode: 8}}, model.Wish{Size: 3}},
+		{108 * minutes, []model.Pool{{SKU: "a", Leaves: 8, PerNode: 8}}, model.Wish{Size: 2}},
+		{204 * minutes, []model.Pool{{SKU: "a", Leaves: 8, PerNode: 8}}, model.Wish{Size: 1}},
+		{59 * minutes, []model.Pool{{SKU: "a", Leaves: 8, PerNode: 8}}, model.Wish{}},
+		{60 * minutes, []model.Pool{{SKU: "a", Leaves: 3, PerNode: 8}}, model.Wish{}}, // the VC has too few
+		{204 * minutes, []model.Pool{{SKU: "b", Leaves: 8, PerNode: 8}}, model.Wish{Size: 3}},
+		{204 * minutes, []model.Pool{{SKU: "b", Leaves: 8, PerNode: 8}, {SKU: "a", Leaves: 8, PerNode: 8}}, model.Wish{Size: 1, SKU: "a"}},
+		{408 * minutes, []model.Pool{{SKU: "b", Leaves: 8, PerNode: 8}, {SKU: "a", Leaves: 8, PerNode: 8}}, model.Wish{Size: 1, SKU: "b"}},
 	} {
 		b := chronusBoard(8)
 		b.dated(1, 60*minutes, c.deadline)
-		b.waiting[0].Sizes, b.waiting[0].Speeds = model.Sizes{Least: 1, Most: 4, Usual: 4, Now: 4, Each: 1}, rates()
+		b.waiting[0].Sizes, b.waiting[0].Speeds = model.Sizes{Least: 1, Most: 4, Usual: 4, Now: 4, MemberLeaves: 1}, rates()
 		p := make1(t, "genie", "")
 		b.keyed = p.(model.Keyed)
 		var got []model.Wish

@@ -35,8 +35,8 @@ func newBy(a *args) model.By {
 	return model.ByUser
 }
 
-// Patient implements model.Patient.
-func (drf) Patient() {}
+// IgnoresMisses implements model.IgnoresMisses.
+func (drf) IgnoresMisses() {}
 
 // Rank implements model.Policy.
 func (p drf) Rank(v model.View) iter.Seq[model.Wish] {
@@ -45,7 +45,7 @@ func (p drf) Rank(v model.View) iter.Seq[model.Wish] {
 		for all := p.waiting(v, false); len(all) > 0; {
 			at := first(all)
 			u := &all[at]
-			next := u.gangs.Pass
+			next := u.gangs.NextShape
 			if fits(&u.head, free) {
 				if !yield(model.Wish{Gang: u.head.Ref}) {
 					return

@@ -56,7 +56,7 @@ func billionths(loss string) int64 {
 	return int64(max(f, -1e9) * 1e9)
 }
 
-// Watch implements model.Watcher.
+// Watch implements model.ProgressWatcher.
 func (e *early) Watch(g *model.GangView) (note []byte, stop string) {
 	p := g.Progress
 	if e.mode == "off" || p.Loss == "" {

@@ -17,7 +17,7 @@ func TestEarly(t *testing.T) {
 		{"stop", "0.7199", "", "loss 719900000 at 40, 0 reports since, seen 14400000001"},
 		{"stop", "nan", "its loss has not fallen by 0.1 of 0.8 since step 20, for 2 reports; 24.00 of 40.00 GPU-hours are saved", "loss 800000000 at 20, 2 reports since, seen 14400000001"},
 	} {
-		w := make1(t, "philly", "early="+c.mode+" patience=2 epsilon=0.1").(model.Watcher)
+		w := make1(t, "philly", "early="+c.mode+" patience=2 epsilon=0.1").(model.ProgressWatcher)
 		g := model.GangView{Leaves: 4, Started: 1, Hints: &model.Hints{}}
 		stop := ""
 		for i, loss := range []string{"1.0", "8e-1", "0.75", c.loss4} {
@@ -39,7 +39,7 @@ func TestEarly(t *testing.T) {
 	}
 	if p, err := policy.New(model.VCConfig{Policy: "philly"}); err != nil {
 		t.Error(err)
-	} else if _, watches := p.(model.Watcher); watches {
+	} else if _, watches := p.(model.ProgressWatcher); watches {
 		t.Error("without early stopping philly watches")
 	}
 }

@@ -50,7 +50,7 @@ func newEDF(a *args) model.Policy {
 			}
 		}
 		if v.Backfills() {
-			for r := range v.Ordered(math.MaxInt64) {
+			for r := range v.WaitingByKey(math.MaxInt64) {
 				g := v.Gang(r.Ref)
 				if sinks(&g); r.Key.Rank > int64(v.Now()) {
 					break // the others sink later

@@ -16,7 +16,7 @@ func sizable(g *model.GangView) bool {
 
 // gpusOf is how many GPUs a gang has with so many members.
 func gpusOf(g *model.GangView, members int32) int32 {
-	return g.Leaves + (members-g.Sizes.Least)*g.Sizes.Each
+	return g.Leaves + (members-g.Sizes.Least)*g.Sizes.MemberLeaves
 }
 
 // usualGPUs are those for which a gang declares its run time.
@@ -49,7 +49,7 @@ func peaks(g *model.GangView, sku cell.TypeName) []int32 {
 		if s.SKU != sku || s.GPUs <= g.Leaves || s.GPUs >= gpusOf(g, z.Most) {
 			continue
 		}
-		n := z.Least + (s.GPUs-g.Leaves)/max(z.Each, 1)
+		n := z.Least + (s.GPUs-g.Leaves)/max(z.MemberLeaves, 1)
 		out = append(out, n, min(n+1, z.Most))
 	}
 	return out

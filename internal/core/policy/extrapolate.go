@@ -249,7 +249,7 @@ func membersOn(g *model.GangView, gpus int32) int32 {
 	if !elastic(g) {
 		return 0
 	}
-	n := g.Sizes.Least + (gpus-g.Leaves)/max(g.Sizes.Each, 1)
+	n := g.Sizes.Least + (gpus-g.Leaves)/max(g.Sizes.MemberLeaves, 1)
 	return min(max(n, g.Sizes.Least), g.Sizes.Most)
 }
 

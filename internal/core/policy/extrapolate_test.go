@@ -8,7 +8,7 @@ import (
 
 // twoTypes is a board with 8 GPUs of a and 8 of b, which is half as fast.
 func twoTypes() *pooled {
-	return &pooled{chronusBoard(16), []model.Pool{{SKU: "a", Leaves: 8, Node: 8}, {SKU: "b", Leaves: 8, Node: 8}}}
+	return &pooled{chronusBoard(16), []model.Pool{{SKU: "a", Leaves: 8, PerNode: 8}, {SKU: "b", Leaves: 8, PerNode: 8}}}
 }
 
 // ofModel gives the gang that came last the model of rates.
@@ -73,10 +73,10 @@ func TestChronusMeasuredElsewhere(t *testing.T) {
 // An elastic job of which nothing is known is measured at its usual size where the pool has that,
 // and else speed is taken to be linear, which its note says.
 func TestChronusUnknownModel(t *testing.T) {
-	p := &pooled{chronusBoard(16), []model.Pool{{SKU: "a", Leaves: 16, Node: 8}}}
+	p := &pooled{chronusBoard(16), []model.Pool{{SKU: "a", Leaves: 16, PerNode: 8}}}
 	of := make1(t, "chronus", "profiler=1")
 	p.dated(2, 60*minutes, 40*lease)
-	p.waiting[0].Sizes, p.waiting[0].Gangs = model.Sizes{Least: 1, Most: 8, Usual: 8, Now: 8, Each: 2}, 8
+	p.waiting[0].Sizes, p.waiting[0].Gangs = model.Sizes{Least: 1, Most: 8, Usual: 8, Now: 8, MemberLeaves: 2}, 8
 	is(t, "begin", p.lookAt(p, of), "1=4!, (1 profiles a)")
 	p.dated(1, 60*minutes)
 	g := &p.running[0]
@@ -89,10 +89,10 @@ func TestChronusUnknownModel(t *testing.T) {
 
 // What a job of an unknown model is measured with is not free for others while it is there.
 func TestChronusPoolIsFull(t *testing.T) {
-	p := &pooled{chronusBoard(16), []model.Pool{{SKU: "a", Leaves: 16, Node: 8}}}
+	p := &pooled{chronusBoard(16), []model.Pool{{SKU: "a", Leaves: 16, PerNode: 8}}}
 	of := make1(t, "chronus", "profiler=1")
 	p.dated(1, 60*minutes)
-	p.waiting[0].Sizes, p.waiting[0].Gangs = model.Sizes{Least: 1, Most: 8, Usual: 8, Now: 8, Each: 1}, 8
+	p.waiting[0].Sizes, p.waiting[0].Gangs = model.Sizes{Least: 1, Most: 8, Usual: 8, Now: 8, MemberLeaves: 1}, 8
 	is(t, "begin", p.lookAt(p, of), "1=8!, (1 profiles a)")
 	p.running[0].Sizes.Live, p.running[0].Sizes.Runs = 8, 8
 	p.dated(4, 60*minutes)

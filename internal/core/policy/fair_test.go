@@ -179,7 +179,7 @@ func TestCapacitySaysWhatHolds(t *testing.T) {
 		}
 		p := make1(t, "capacity", c.params)
 		b.run(p)
-		got, _ := p.(model.Restrainer).Restrains(b, b.waiting[0].Ref)
+		got, _ := p.(model.HoldsBack).WhyHeldBack(b, b.waiting[0].Ref)
 		is(t, c.params, got, c.want)
 	}
 }

@@ -24,7 +24,7 @@ func newFIFO(a *args) fifo {
 	return p
 }
 
-// Quantum implements model.Sparing.
+// Quantum implements model.HasQuantum.
 func (p fifo) Quantum() model.Duration { return p.quantum }
 
 // Rank implements model.Policy.
@@ -33,16 +33,16 @@ func (p fifo) Rank(v model.View) iter.Seq[model.Wish] {
 		v.Waiting()(func(g model.GangView) bool {
 			w := model.Wish{Gang: g.Ref, Strict: true}
 			if order := g.Order; p.preempt {
-				w.Over = later(v, order)
-				w.Passes = func(ref model.GangRef) bool { return v.Gang(ref).Order > order }
+				w.Preemptible = later(v, order)
+				w.IsBehind = func(ref model.GangRef) bool { return v.Gang(ref).Order > order }
 			}
 			return yield(w)
 		})
 	}
 }
 
-// Straight implements model.Straight.
-func (fifo) Straight() {}
+// StrictFIFO implements model.StrictFIFO.
+func (fifo) StrictFIFO() {}
 
 // later yields the running gangs of jobs submitted later, the last first.
 func later(v model.View, order int64) iter.Seq[model.GangRef] {

@@ -44,8 +44,8 @@ type gandiva struct {
 	free int64
 }
 
-// Placing implements model.Placing: affinity.
-func (p *gandiva) Placing() bool { return true }
+// RestrictsNodes implements model.RestrictsNodes: affinity.
+func (p *gandiva) RestrictsNodes() bool { return true }
 
 func newGandiva(a *args) model.Policy {
 	return &gandiva{
@@ -60,7 +60,7 @@ func newGandiva(a *args) model.Policy {
 	}
 }
 
-// Needs implements model.Needer.
+// Needs implements model.NeedsAbilities.
 func (p *gandiva) Needs() []model.Ability {
 	switch {
 	case p.sharers == 1:
@@ -96,7 +96,7 @@ func (p *gandiva) Rank(v model.View) iter.Seq[model.Wish] {
 			switch {
 			case g.Moved:
 			case g.Shape != "" && !r.placeable(&g) && !r.shrinkable(&g) && !r.hosted(&g):
-				g, more = q.Pass()
+				g, more = q.NextShape()
 				continue
 			case !r.serve(&g):
 				return
@@ -128,7 +128,7 @@ func (r *reaction) hosted(g *model.GangView) bool {
 
 // hosts reports whether a gang of some size might join those of an allocation.
 func (p *gandiva) hosts(a *model.Allocation, leaves int32) bool {
-	return a.Leaves == leaves && a.Steady && int64(len(a.Gangs)) < p.sharers && a.Each[0].Hints.Suspendable
+	return a.Leaves == leaves && a.Steady && int64(len(a.Gangs)) < p.sharers && a.Sharers[0].Hints.Suspendable
 }
 
 // floor is where gangs of the VC run, as of some moment.
@@ -199,16 +199,16 @@ func (r *reaction) place(g *model.GangView) bool {
 		return r.yield(model.Wish{Gang: g.Ref})
 	}
 	for _, n := range r.alike(g) {
-		if !r.yield(model.Wish{Gang: g.Ref, Only: cell.NodeSet{}.Add(n), Free: true}) {
+		if !r.yield(model.Wish{Gang: g.Ref, OnlyNodes: cell.NodeSet{}.Add(n), FreeOnly: true}) {
 			return false
 		} else if r.v.Placed(g.Ref) {
 			return true
 		}
 	}
-	if empty := r.empty(); len(r.floor.nodes) > 0 && !r.yield(model.Wish{Gang: g.Ref, Only: empty, Free: true}) {
+	if empty := r.empty(); len(r.floor.nodes) > 0 && !r.yield(model.Wish{Gang: g.Ref, OnlyNodes: empty, FreeOnly: true}) {
 		return false
 	}
-	return r.v.Placed(g.Ref) || r.yield(model.Wish{Gang: g.Ref, Shrink: r.grown > 0})
+	return r.v.Placed(g.Ref) || r.yield(model.Wish{Gang: g.Ref, ShrinkOthers: r.grown > 0})
 }
 
 // mostTried bounds how many nodes, or gangs to share with, are tried for one gang.

@@ -46,7 +46,7 @@ func elastics(v model.View) []model.GangView {
 
 // above is how many GPUs the members above the usual size of a gang's job have.
 func above(g *model.GangView) int64 {
-	return int64(max(g.Sizes.Now-g.Sizes.Usual, 0)) * int64(g.Sizes.Each)
+	return int64(max(g.Sizes.Now-g.Sizes.Usual, 0)) * int64(g.Sizes.MemberLeaves)
 }
 
 // settleSizes gives jobs their usual size that have grown and lost a member since, and sums up
@@ -100,7 +100,7 @@ func (in *introspection) resize(allocs []*model.Allocation) bool {
 // grow is the wish of a gang that may grow: for how many members there is room is noted until
 // that was so for long enough.
 func (in *introspection) grow(g *model.GangView, noted room) model.Wish {
-	more := in.v.Beside(g.Ref)
+	more := in.v.GrowthOnOwnNodes(g.Ref)
 	if more == 0 {
 		return model.Wish{}
 	}
@@ -110,7 +110,7 @@ func (in *introspection) grow(g *model.GangView, noted room) model.Wish {
 	noted.members = min(noted.members, more)
 	var w model.Wish
 	if noted.since.Add(in.p.grow) <= in.v.Now() {
-		w = model.Wish{Gang: g.Ref, Size: g.Sizes.Now + noted.members, Beside: true}
+		w = model.Wish{Gang: g.Ref, Size: g.Sizes.Now + noted.members, OnOwnNodes: true}
 		noted = room{more - noted.members, in.v.Now()} // for the rest the delay begins
 	}
 	if noted.members > 0 {

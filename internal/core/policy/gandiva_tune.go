@@ -97,9 +97,9 @@ func (p *gandiva) NextChange(v model.View) model.Time {
 	}
 	for _, a := range allocs {
 		packable := 0
-		for i := range a.Each {
-			g := &a.Each[i]
-			if g.Told && g.Hints.Packable && g.Gangs == 1 {
+		for i := range a.Sharers {
+			g := &a.Sharers[i]
+			if g.Reported && g.Hints.Packable && g.Gangs == 1 {
 				packable++
 			}
 			settled := g.Started.Add(p.settle)
@@ -123,12 +123,12 @@ func (p *gandiva) NextChange(v model.View) model.Time {
 // seen reports whether there is anything to watch: a gang that is new here, or one that
 // reported something.
 func (in *introspection) seen(a *model.Allocation) bool {
-	return slices.ContainsFunc(a.Each, func(g model.Sharer) bool { return g.Told || g.Gangs == 1 && !g.Noted })
+	return slices.ContainsFunc(a.Sharers, func(g model.Sharer) bool { return g.Reported || g.Gangs == 1 && !g.HasNote })
 }
 
 // movable reports whether a gang there may ever be moved.
 func movable(a *model.Allocation) bool {
-	return slices.ContainsFunc(a.Each, func(g model.Sharer) bool { return g.Hints.Checkpoint })
+	return slices.ContainsFunc(a.Sharers, func(g model.Sharer) bool { return g.Hints.Checkpoint })
 }
 
 // profile watches the gangs of one allocation, and packs or parts them.
@@ -191,7 +191,7 @@ func (g *guest) open(now model.Time, packed bool, rate int64) {
 		g.watch.Ran, g.Step = g.GangView.Ran, g.step()+scale(int64(g.lag), rate, 1000*int64(model.Second))
 	case g.lag >= 0:
 		g.watch.Ran, g.Step = g.GangView.Ran-g.lag, g.step()
-	case g.step() > 0 || g.Earlier > 0:
+	case g.step() > 0 || g.RanBefore > 0:
 		g.At = 0
 	}
 	g.fresh = g.fresh || len(g.Note) == 0 || !g.same(&was)
@@ -384,7 +384,7 @@ func (in *introspection) empty() {
 		}
 	}
 	for _, ref := range waiting {
-		if in.left() <= 0 || !in.yield(model.Wish{Gang: ref, Only: almost, Clear: &model.Clear{Settle: in.p.settle, Most: in.left()}}) {
+		if in.left() <= 0 || !in.yield(model.Wish{Gang: ref, OnlyNodes: almost, MoveOthers: &model.MoveOthers{MinRun: in.p.settle, MaxMoves: in.left()}}) {
 			return
 		}
 	}
@@ -400,7 +400,7 @@ func (in *introspection) wanting(yield func(*model.GangView) bool) {
 			return
 		}
 		if !fits && g.Shape != "" {
-			g, more = q.Pass()
+			g, more = q.NextShape()
 		} else {
 			g, more = q.Next()
 		}

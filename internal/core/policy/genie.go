@@ -57,8 +57,8 @@ func fastest(g *model.GangView) int64 {
 		return left
 	}
 	if g.Started > 0 { // earlier attempts had the usual size, for all we know
-		ran := int64(g.Ran - g.Earlier)
-		return max(atSize(g, max(duration(g)-int64(g.Earlier), 1), declaredOn(g), g.Sizes.Now)-ran, 1)
+		ran := int64(g.Ran - g.RanBefore)
+		return max(atSize(g, max(duration(g)-int64(g.RanBefore), 1), declaredOn(g), g.Sizes.Now)-ran, 1)
 	}
 	best := int64(unknown)
 	for _, sku := range skusOf(g) {
@@ -115,7 +115,7 @@ func (p *genie) Rank(v model.View) iter.Seq[model.Wish] {
 			g := v.Gang(r.Ref)
 			w := p.fewest(v, &g)
 			if from == rankHopeless && r.Key.Rank < rankHopeless {
-				w.Over, w.Passes = behind(slices.Values(hopeless), r.Key.Rank), passes
+				w.Preemptible, w.IsBehind = behind(slices.Values(hopeless), r.Key.Rank), passes
 			} else if short(v, &g, w.Size) > 0 {
 				continue
 			}
@@ -134,12 +134,12 @@ func short(v model.View, g *model.GangView, size int32) int64 {
 	return max(int64(gpusOf(g, size))-v.Free(), 0)
 }
 
-// Restrains implements model.Restrainer.
-func (p *genie) Restrains(v model.View, ref model.GangRef) (string, model.Time) {
+// WhyHeldBack implements model.HoldsBack.
+func (p *genie) WhyHeldBack(v model.View, ref model.GangRef) (string, model.Time) {
 	g := v.Gang(ref)
 	w := p.fewest(v, &g)
 	switch {
-	case w.SKU != "" && !v.Room(ref, w.SKU):
+	case w.SKU != "" && !v.FindsFree(ref, w.SKU):
 		return fmt.Sprintf("it needs %s to meet its deadline, and there is no room on these", w.SKU), model.Time(p.key(&g).Rank) + 1
 	case short(v, &g, w.Size) == 0:
 		return "", 0
@@ -205,10 +205,10 @@ func (p *genie) NextChange(v model.View) model.Time {
 		}
 		sinks(d)
 	}
-	if !v.Measured() && !v.Backfills() {
+	if !v.HasThroughputs() && !v.Backfills() {
 		return next
 	}
-	for r := range v.Ordered(math.MaxInt64) {
+	for r := range v.WaitingByKey(math.MaxInt64) {
 		at := model.Time(r.Key.Rank) + 1
 		if r.Key.Rank >= bestEffort || next > 0 && at >= next {
 			break

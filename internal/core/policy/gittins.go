@@ -62,7 +62,7 @@ func (h *gittins) until(l levels, after model.Time, g *model.GangView) model.Tim
 	if g.Started == 0 {
 		return next
 	}
-	at := h.stepped(times(int64(g.Earlier)+int64(max(after-g.Started, 0)), g.Leaves))
+	at := h.stepped(times(int64(g.RanBefore)+int64(max(after-g.Started, 0)), g.Leaves))
 	for _, ahead := range [...]int64{0, h.delta} {
 		i := sort.Search(len(h.past), func(i int) bool { return h.past[i] > at+ahead })
 		if i == len(h.past) {
@@ -70,7 +70,7 @@ func (h *gittins) until(l levels, after model.Time, g *model.GangView) model.Tim
 		}
 		steps := (h.past[i]-ahead-1)/h.step() + 1
 		need := (times(steps*h.step(), int32(model.Second))-1)/int64(g.Leaves) + 1 // of running time
-		if t := g.Started.Add(model.Duration(need) - g.Earlier); next == 0 || t < next {
+		if t := g.Started.Add(model.Duration(need) - g.RanBefore); next == 0 || t < next {
 			next = t
 		}
 	}

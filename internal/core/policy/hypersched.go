@@ -121,7 +121,7 @@ func (t *trial) members() int32 { return max(t.g.Sizes.Live, t.least()) }
 func (s *study) cost(t *trial, members int32) int64 {
 	n := t.gpus(members)
 	if t.runs {
-		n -= s.v.Ill(t.g.Ref, members)
+		n -= s.v.BadHeld(t.g.Ref, members)
 	}
 	return n
 }
@@ -202,7 +202,7 @@ func (p *hypersched) study(v model.View) *study {
 		e.live = append(e.live, t)
 		s.budget += s.cost(t, t.members())
 	}
-	kept, late := v.Kept()
+	kept, late := v.WaitIndex()
 	for i := range late {
 		t, e := s.add(&late[i], false)
 		e.late = append(e.late, t)
@@ -509,11 +509,11 @@ func (s *study) may(e *experiment) bool {
 	return !e.exploit || !e.busy || e.left(s.v.Now()) == 0
 }
 
-// Paced implements model.Paced.
-func (*hypersched) Paced() {}
+// DefersReports implements model.DefersReports.
+func (*hypersched) DefersReports() {}
 
-// Restrains implements model.Restrainer.
-func (p *hypersched) Restrains(v model.View, ref model.GangRef) (string, model.Time) {
+// WhyHeldBack implements model.HoldsBack.
+func (p *hypersched) WhyHeldBack(v model.View, ref model.GangRef) (string, model.Time) {
 	s := p.study(v)
 	defer s.close()
 	g := v.Gang(ref)

@@ -80,7 +80,7 @@ func TestHyperschedRemembers(t *testing.T) {
 // seconds of which 30 are lost bring 1.4 times as much, for 60 seconds nothing.
 func TestResizeMustPay(t *testing.T) {
 	p := &hypersched{gain: 1100, restart: 30 * model.Second}
-	one := &trial{target: 2, g: model.GangView{Leaves: 1, Hints: &model.Hints{}, Sizes: model.Sizes{Least: 1, Most: 4, Usual: 1, Now: 1, Each: 1}}}
+	one := &trial{target: 2, g: model.GangView{Leaves: 1, Hints: &model.Hints{}, Sizes: model.Sizes{Least: 1, Most: 4, Usual: 1, Now: 1, MemberLeaves: 1}}}
 	if !p.pays(one, int64(100*model.Second)) || p.pays(one, int64(60*model.Second)) {
 		t.Error("it is resized for 60 seconds, or not for 100")
 	}
@@ -96,7 +96,7 @@ func TestKeptTrials(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var gangs []model.GangView
 	p := &hypersched{}
-	have := p.Keep().(*kept)
+	have := p.NewWaitIndex().(*kept)
 	for n := range 2000 {
 		if len(gangs) > 0 && rnd.IntN(2) == 0 {
 			i := rnd.IntN(len(gangs))
@@ -113,7 +113,7 @@ func TestKeptTrials(t *testing.T) {
 		have.Add(&g)
 		gangs = append(gangs, g)
 	}
-	want := p.Keep().(*kept)
+	want := p.NewWaitIndex().(*kept)
 	for i := range gangs {
 		want.Add(&gangs[i])
 	}

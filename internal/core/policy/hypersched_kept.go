@@ -9,7 +9,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// What hypersched keeps of waiting trials (model.Keeper), so that a look reads the running
+// What hypersched keeps of waiting trials (model.WaitIndexer), so that a look reads the running
 // trials and what changed, however many wait.
 
 // named is the key of an experiment: its app, or the only gang of one without an app.
@@ -145,18 +145,18 @@ func (w *waits) change(t *trial, do func(*[]int64, int64)) {
 	}
 }
 
-// kept is model.Keeping of hypersched.
+// kept is model.WaitIndex of hypersched.
 type kept struct {
 	at      map[model.GangRef]*trial
 	all     []*waits // in order of their names; none is empty
 	singles []*trial // those that may have been promised cells, by turn
 }
 
-// Keep implements model.Keeper.
-func (*hypersched) Keep() model.Keeping { return &kept{at: map[model.GangRef]*trial{}} }
+// NewWaitIndex implements model.WaitIndexer.
+func (*hypersched) NewWaitIndex() model.WaitIndex { return &kept{at: map[model.GangRef]*trial{}} }
 
 // asKept is what is kept, empty where nothing is.
-func asKept(k model.Keeping) *kept {
+func asKept(k model.WaitIndex) *kept {
 	if k, ok := k.(*kept); ok {
 		return k
 	}
@@ -167,7 +167,7 @@ func (k *kept) find(of named) (int, bool) {
 	return slices.BinarySearchFunc(k.all, of, func(w *waits, of named) int { return w.of.compare(of) })
 }
 
-// Add implements model.Keeping.
+// Add implements model.WaitIndex.
 func (k *kept) Add(g *model.GangView) {
 	t := newTrial(g, false)
 	i, found := k.find(nameOf(g))
@@ -184,7 +184,7 @@ func (k *kept) Add(g *model.GangView) {
 	k.at[g.Ref] = &t
 }
 
-// Drop implements model.Keeping.
+// Drop implements model.WaitIndex.
 func (k *kept) Drop(ref model.GangRef) {
 	t := k.at[ref]
 	if t == nil {
@@ -221,7 +221,7 @@ func (p *hypersched) NextChange(v model.View) model.Time {
 	for g := range v.Running() {
 		runs[nameOf(&g)] = true
 	}
-	kept, late := v.Kept()
+	kept, late := v.WaitIndex()
 	for i := range late {
 		runs[nameOf(&late[i])] = true
 	}

@@ -103,7 +103,7 @@ func (p *hypersched) reached(step, total int64) int {
 	return n
 }
 
-// Watch implements model.Watcher: losses are recorded at rungs.
+// Watch implements model.ProgressWatcher: losses are recorded at rungs.
 func (p *hypersched) Watch(g *model.GangView) (note []byte, stop string) {
 	r := g.Progress
 	if d, ok := lastDeadline(g); ok && p.end && r.At > d {

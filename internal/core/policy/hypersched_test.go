@@ -10,10 +10,10 @@ import (
 // keeping is a board that keeps for a policy who waits.
 type keeping struct {
 	*board
-	kept model.Keeping
+	kept model.WaitIndex
 }
 
-func (k keeping) Kept() (model.Keeping, []model.GangView) { return k.kept, nil }
+func (k keeping) WaitIndex() (model.WaitIndex, []model.GangView) { return k.kept, nil }
 
 // An experiment of which all trials wait starts none any more from an instant on that nothing
 // reports, and comes to its deadline at another. The policy names both, and whom it wants to
@@ -28,7 +28,7 @@ func TestHyperschedWakes(t *testing.T) {
 	} {
 		p := make1(t, "hypersched", "")
 		b := &board{total: 2, placed: map[model.GangRef]bool{}}
-		k := keeping{b, p.(model.Keeper).Keep()}
+		k := keeping{b, p.(model.WaitIndexer).NewWaitIndex()}
 		b.dated(2, c.run, 120*minutes)
 		b.waiting[0].Ran = c.ran
 		b.dated(2, c.run) // has room when the other starts no more

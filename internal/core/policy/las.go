@@ -43,7 +43,7 @@ func (l levels) until(after model.Time, g *model.GangView) model.Time {
 	}
 	for _, limit := range l {
 		need := (limit + int64(g.Leaves) - 1) / int64(g.Leaves) // of running time
-		if t := g.Started.Add(model.Duration(need) - g.Earlier); t > after {
+		if t := g.Started.Add(model.Duration(need) - g.RanBefore); t > after {
 			return t
 		}
 	}

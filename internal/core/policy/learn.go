@@ -24,7 +24,7 @@ type learned struct {
 	quantum model.Duration
 }
 
-// Quantum implements model.Sparing.
+// Quantum implements model.HasQuantum.
 func (p *learned) Quantum() model.Duration { return p.quantum }
 
 const (
@@ -108,7 +108,7 @@ func (p *learned) history(v model.View) *gittins {
 }
 
 // Rank implements model.Policy. The history changes, and with it the keys of waiting gangs, so
-// View.Ordered cannot be used: the order is made anew at each look.
+// View.WaitingByKey cannot be used: the order is made anew at each look.
 func (p *learned) Rank(v model.View) iter.Seq[model.Wish] {
 	return func(yield func(model.Wish) bool) {
 		for w := range p.promotions(p.levels, v) {
@@ -129,7 +129,7 @@ func (p *learned) Rank(v model.View) iter.Seq[model.Wish] {
 		for _, g := range ranked(v.Waiting()) {
 			w := model.Wish{Gang: g.Ref, Within: p.within(v, g.Ref)}
 			if len(run) > 0 && run[0].Key.Rank > g.Key.Rank {
-				w.Over = behind(slices.Values(run), g.Key.Rank)
+				w.Preemptible = behind(slices.Values(run), g.Key.Rank)
 			} else if int64(g.Leaves) > v.Free() {
 				continue
 			}

@@ -89,7 +89,7 @@ func (o *offers) Rank(v model.View) iter.Seq[model.Wish] {
 				more, ok = o.keep(v, u, max(v.Now(), last+1), yield)
 				last = max(last, u.hoards)
 			case u.waits == 0 && u.head.Shape != "" && u.until > v.Now() && v.Free() <= u.leaves:
-				if !u.missed && !v.Undisturbed() {
+				if !u.missed && !v.OnlyTimePassed() {
 					u.missed = true
 					ok = yield(u.note(u.head.Ref.Job))
 				}
@@ -208,7 +208,7 @@ func (o *offers) offer(v model.View, u *framework, yield func(model.Wish) bool) 
 			}
 			u.head, more = u.gangs.Next()
 		} else {
-			u.head, more = u.gangs.Pass()
+			u.head, more = u.gangs.NextShape()
 		}
 		if u.waits == 0 {
 			u.waits = ref.Job
@@ -220,8 +220,8 @@ func (o *offers) offer(v model.View, u *framework, yield func(model.Wish) bool) 
 	return false, yield(answer{until: v.Now().Add(o.refuse), leaves: free}.note(u.waits))
 }
 
-// Restrains implements model.Restrainer: the filters.
-func (o *offers) Restrains(v model.View, ref model.GangRef) (string, model.Time) {
+// WhyHeldBack implements model.HoldsBack: the filters.
+func (o *offers) WhyHeldBack(v model.View, ref model.GangRef) (string, model.Time) {
 	g, ok := find(v, ref)
 	if !ok {
 		return "", 0

@@ -29,7 +29,7 @@ type order struct {
 // Key implements model.Keyed.
 func (o *order) Key(g *model.GangView) model.Key { return o.key(g) }
 
-// Quantum implements model.Sparing.
+// Quantum implements model.HasQuantum.
 func (o *order) Quantum() model.Duration { return o.quantum }
 
 // newPreempting makes an order by a key that preempts.
@@ -52,8 +52,10 @@ type aging struct {
 	until func(model.Time, *model.GangView) model.Time
 }
 
-// Until implements model.Aging.
-func (a *aging) Until(after model.Time, g *model.GangView) model.Time { return a.until(after, g) }
+// NextKeyChange implements model.StepKeyed.
+func (a *aging) NextKeyChange(after model.Time, g *model.GangView) model.Time {
+	return a.until(after, g)
+}
 
 // falling is an order in which running gangs get better as time goes by.
 type falling struct {
@@ -61,7 +63,7 @@ type falling struct {
 	falls func(*model.GangView) (zero model.Time, rate int64)
 }
 
-// Falls implements model.Falling.
+// Falls implements model.LinearKeyed.
 func (f *falling) Falls(g *model.GangView) (zero model.Time, rate int64) { return f.falls(g) }
 
 // Rank implements model.Policy.
@@ -88,8 +90,8 @@ func (o *order) Rank(v model.View) iter.Seq[model.Wish] {
 				w.Within = o.where(v, g.Ref)
 			}
 			if rank := g.Key.Rank; from > rank {
-				w.Over = over.behind(rank)
-				w.Passes = func(ref model.GangRef) bool {
+				w.Preemptible = over.behind(rank)
+				w.IsBehind = func(ref model.GangRef) bool {
 					b := v.Gang(ref)
 					return o.now(v, model.Ranked{Ref: ref, Key: o.key(&b)}).Rank > rank
 				}
@@ -104,11 +106,11 @@ func (o *order) Rank(v model.View) iter.Seq[model.Wish] {
 // waiting yields the waiting gangs in the order of their present keys.
 func (o *order) waiting(v model.View, from int64) iter.Seq[model.Ranked] {
 	if o.late == nil {
-		return v.Ordered(from)
+		return v.WaitingByKey(from)
 	}
 	return func(yield func(model.Ranked) bool) {
 		var late collections.Heap[moved]
-		for g := range v.Ordered(from) {
+		for g := range v.WaitingByKey(from) {
 			if k, is := o.late(v, g); is {
 				g.Key = k
 				late.Push(moved(g))
@@ -131,7 +133,7 @@ func (o *order) waiting(v model.View, from int64) iter.Seq[model.Ranked] {
 	}
 }
 
-// moved is a gang whose present key is not the one by which View.Ordered sorts it.
+// moved is a gang whose present key is not the one by which View.WaitingByKey sorts it.
 type moved model.Ranked
 
 // Before implements collections.HeapItem.
@@ -149,7 +151,7 @@ func (o *order) running(v model.View) iter.Seq[model.Ranked] {
 	case !o.preempt:
 		return func(func(model.Ranked) bool) {}
 	case o.late == nil:
-		return v.Standing()
+		return v.RunningByKey()
 	}
 	var run []model.Ranked
 	for g := range v.Running() {

@@ -13,7 +13,7 @@ const second = model.Duration(model.Second)
 
 // put adds a gang that waits, or runs when it has a start.
 func (b *board) put(id model.JobID, leaves int32, h model.Hints, started model.Time, earlier model.Duration) {
-	g := model.GangView{Ref: model.GangRef{Job: id}, Order: int64(id), Leaves: leaves, Hints: &h, Started: started, Earlier: earlier, Ran: earlier}
+	g := model.GangView{Ref: model.GangRef{Job: id}, Order: int64(id), Leaves: leaves, Hints: &h, Started: started, RanBefore: earlier, Ran: earlier}
 	if started > 0 {
 		g.Since, g.Ran = started, earlier+model.Duration(b.Now()-started)
 		b.running = append(b.running, g)
@@ -30,8 +30,8 @@ func wishes(t *testing.T, b *board, text string) string {
 	var out []string
 	for w := range p.Rank(b) {
 		line := ids(w.Gang)
-		if w.Over != nil {
-			line += "<" + ids(slices.Collect(w.Over)...)
+		if w.Preemptible != nil {
+			line += "<" + ids(slices.Collect(w.Preemptible)...)
 		}
 		out = append(out, line)
 	}
@@ -132,11 +132,11 @@ func TestLeastAttainedService(t *testing.T) {
 	}
 	// 5 reaches 100 GPU-seconds 25 s after its start; 6 reached them 5 s after its
 	// own, and reaches 1000 after 230 s; 7 is in the last queue.
-	p := made(t, "las:limits=100/1000").(model.Aging)
+	p := made(t, "las:limits=100/1000").(model.StepKeyed)
 	for _, c := range []struct{ now, want model.Duration }{{1000, 1005}, {1005, 1220}, {1220, 1230}, {1230, 0}} {
 		var first model.Time
 		for i := range b.running {
-			if at := p.Until(model.Time(c.now*second), &b.running[i]); at > 0 && (first == 0 || at < first) {
+			if at := p.NextKeyChange(model.Time(c.now*second), &b.running[i]); at > 0 && (first == 0 || at < first) {
 				first = at
 			}
 		}
@@ -178,7 +178,7 @@ func TestPromotion(t *testing.T) {
 		t.Errorf("the order changes at %d, want when 6 has starved, at 1001 s", at)
 	}
 	g := b.running[0]
-	if n := keyChanges(t, p.(model.Aging), g); n != 1 {
+	if n := keyChanges(t, p.(model.StepKeyed), g); n != 1 {
 		t.Errorf("the key changes %d times, want once, at 100 GPU-seconds since the promotion", n)
 	}
 	b.waiting = b.waiting[:0]
@@ -219,8 +219,8 @@ func TestGittinsUntil(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, leaves := range []int32{1, 3, 7} {
-			g := model.GangView{Leaves: leaves, Started: model.Time(1000 * second), Earlier: 4*second + 1}
-			if n := keyChanges(t, p.(model.Aging), g); n < 3 {
+			g := model.GangView{Leaves: leaves, Started: model.Time(1000 * second), RanBefore: 4*second + 1}
+			if n := keyChanges(t, p.(model.StepKeyed), g); n < 3 {
 				t.Errorf("%v, %d leaves: the key changes %d times: the test shows little", params, leaves, n)
 			}
 		}
@@ -229,19 +229,19 @@ func TestGittinsUntil(t *testing.T) {
 
 // keyChanges counts how often the key of a running gang changes, and checks that it does
 // so only when Until says it.
-func keyChanges(t *testing.T, p model.Aging, g model.GangView) (changes int) {
+func keyChanges(t *testing.T, p model.StepKeyed, g model.GangView) (changes int) {
 	key := func(at model.Time) model.Key {
 		then := g
-		then.Ran = g.Earlier + model.Duration(at-g.Started)
+		then.Ran = g.RanBefore + model.Duration(at-g.Started)
 		return p.Key(&then)
 	}
 	at := g.Started
-	for next := p.Until(at, &g); next != 0; next = p.Until(at, &g) {
+	for next := p.NextKeyChange(at, &g); next != 0; next = p.NextKeyChange(at, &g) {
 		if next <= at {
 			t.Fatalf("%d leaves: after %d the key changes at %d", g.Leaves, at, next)
 		}
 		for _, between := range []model.Time{at + 1, at + (next-at)/3, at + (next-at)/2, next - 1} {
-			if between > at && between < next && (key(between) != key(at) || p.Until(between, &g) != next) {
+			if between > at && between < next && (key(between) != key(at) || p.NextKeyChange(between, &g) != next) {
 				t.Fatalf("%d leaves: the key changes at %d or earlier, not at %d", g.Leaves, between, next)
 			}
 		}

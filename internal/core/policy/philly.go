@@ -59,10 +59,10 @@ type attentive struct {
 // Key implements model.Keyed: all are alike, so the order is that of submission.
 func (p *philly) Key(*model.GangView) model.Key { return model.Key{} }
 
-// Dedicates implements model.Dedicator.
+// Dedicates implements model.NodeDedicator.
 func (p *philly) Dedicates() {}
 
-// Permanent implements model.Judge.
+// Permanent implements model.FailureJudge.
 func (p *philly) Permanent(e model.Exit) bool {
 	return e.Cause == "" && slices.Contains(p.permanent, int64(e.Code))
 }
@@ -72,8 +72,8 @@ func (p *philly) times(leaves int32) int64 {
 	return 1 + int64(bits.Len64(uint64((p.small-1)/int64(max(leaves, 1)))))
 }
 
-// Placing implements model.Placing.
-func (p *philly) Placing() bool { return true }
+// RestrictsNodes implements model.RestrictsNodes.
+func (p *philly) RestrictsNodes() bool { return true }
 
 // within is what a gang insists on now, and until when; 0 is for ever.
 func (p *philly) within(g *model.GangView, now model.Time) (model.Within, model.Time) {
@@ -105,7 +105,7 @@ func (p *philly) insists(v model.View, g *model.GangView) (model.Within, model.T
 func (p *philly) Rank(v model.View) iter.Seq[model.Wish] {
 	return func(yield func(model.Wish) bool) {
 		pool := p.proving(v)
-		for r := range v.Ordered(math.MinInt64) {
+		for r := range v.WaitingByKey(math.MinInt64) {
 			g := v.Gang(r.Ref)
 			w, _ := p.insists(v, &g)
 			was := v.Placed(r.Ref)
@@ -136,8 +136,8 @@ func (p *philly) NextChange(v model.View) model.Time {
 	return next
 }
 
-// Restrains implements model.Restrainer.
-func (p *philly) Restrains(v model.View, ref model.GangRef) (string, model.Time) {
+// WhyHeldBack implements model.HoldsBack.
+func (p *philly) WhyHeldBack(v model.View, ref model.GangRef) (string, model.Time) {
 	g := v.Gang(ref)
 	if pool := p.proving(v); !v.Placed(ref) {
 		if why := pool.why(v, &g); why != "" {

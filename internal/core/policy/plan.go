@@ -160,7 +160,7 @@ type outcome struct{ jobs, hold, gpus, waste int }
 
 // priority is that of the gangs of this look; false where there are none.
 func (l *look) priority() (cell.Priority, bool) {
-	for r := range l.v.Ordered(math.MaxInt64) {
+	for r := range l.v.WaitingByKey(math.MaxInt64) {
 		return l.v.Gang(r.Ref).Priority, true
 	}
 	if l.elastic { // members above a minimum may wait
@@ -401,7 +401,7 @@ func (l *look) depart() bool {
 	}
 	var stay []model.GangView
 	for g := range l.v.Running() {
-		if r := readRecord(g.Note); g.Started > 0 && int64(g.Earlier) < max(r.by, 1) && l.strays(&g, &r) {
+		if r := readRecord(g.Note); g.Started > 0 && int64(g.RanBefore) < max(r.by, 1) && l.strays(&g, &r) {
 			stay = append(stay, g)
 		}
 	}

@@ -22,7 +22,7 @@ type board struct {
 	free    int32
 	total   int32
 	keyed   model.Keyed
-	stander model.Stander
+	stander model.RunKeyed
 	now     model.Time
 	notes   map[model.JobID][]byte
 	nodes   []model.NodeView
@@ -31,11 +31,11 @@ type board struct {
 }
 
 func (b *board) Now() model.Time                   { return b.now }
-func (b *board) Before() model.Time                { return b.now - 1 }
+func (b *board) LastDecision() model.Time          { return b.now - 1 }
 func (b *board) VC() cell.VCName                   { return "a" }
 func (b *board) Waiting() iter.Seq[model.GangView] { return slices.Values(b.waiting) }
 func (b *board) Running() iter.Seq[model.GangView] { return slices.Values(b.running) }
-func (b *board) Standing() iter.Seq[model.Ranked] {
+func (b *board) RunningByKey() iter.Seq[model.Ranked] {
 	var out []model.Ranked
 	for _, g := range b.running {
 		key := model.Key{}
@@ -66,7 +66,7 @@ func (b *board) Gang(r model.GangRef) model.GangView {
 	all := slices.Concat(b.waiting, b.running)
 	return all[slices.IndexFunc(all, func(g model.GangView) bool { return g.Ref == r })]
 }
-func (b *board) Ordered(from int64) iter.Seq[model.Ranked] {
+func (b *board) WaitingByKey(from int64) iter.Seq[model.Ranked] {
 	var out []model.Ranked
 	for _, g := range b.waiting {
 		if k := b.keyed.Key(&g); k.Rank < from || int64(g.Leaves) <= b.Free() {
@@ -76,12 +76,12 @@ func (b *board) Ordered(from int64) iter.Seq[model.Ranked] {
 	slices.SortStableFunc(out, func(a, b model.Ranked) int { return a.Key.Compare(b.Key) })
 	return slices.Values(out)
 }
-func (b *board) Guaranteed() int64                       { return int64(b.total) }
-func (b *board) Nodes() iter.Seq[model.NodeView]         { return slices.Values(b.nodes) }
-func (b *board) Allocations() []*model.Allocation        { return nil }
-func (b *board) Moving() bool                            { return false }
-func (b *board) Idle(int32) (idle, of int64)             { return 0, 0 }
-func (b *board) Kept() (model.Keeping, []model.GangView) { return nil, b.waiting }
+func (b *board) Guaranteed() int64                              { return int64(b.total) }
+func (b *board) Nodes() iter.Seq[model.NodeView]                { return slices.Values(b.nodes) }
+func (b *board) Allocations() []*model.Allocation               { return nil }
+func (b *board) Moving() bool                                   { return false }
+func (b *board) Idle(int32) (idle, of int64)                    { return 0, 0 }
+func (b *board) WaitIndex() (model.WaitIndex, []model.GangView) { return nil, b.waiting }
 func (b *board) Queue() model.PartyGangs {
 	next, stop := iter.Pull(slices.Values(slices.Clone(b.waiting)))
 	both := func() (model.GangView, bool) {
@@ -91,14 +91,14 @@ func (b *board) Queue() model.PartyGangs {
 		}
 		return g, ok
 	}
-	return model.PartyGangs{Next: both, Pass: both}
+	return model.PartyGangs{Next: both, NextShape: both}
 }
 func (b *board) Node(i int32) model.NodeView { return model.NodeView{Node: i} }
 func (b *board) Machines() int32             { return 0 }
 func (b *board) Moves() []model.Time         { return nil }
-func (b *board) Undisturbed() bool           { return false }
+func (b *board) OnlyTimePassed() bool        { return false }
 func (b *board) Backfills() bool             { return false }
-func (b *board) Measured() bool {
+func (b *board) HasThroughputs() bool {
 	return slices.ContainsFunc(b.waiting, func(g model.GangView) bool { return len(g.Speeds) > 0 })
 }
 func (b *board) Wanted() (n int64) {
@@ -107,22 +107,22 @@ func (b *board) Wanted() (n int64) {
 	}
 	return n
 }
-func (b *board) Beside(model.GangRef) int32 { return int32(b.Free()) }
+func (b *board) GrowthOnOwnNodes(model.GangRef) int32 { return int32(b.Free()) }
 func (b *board) Elastic() bool {
 	return slices.ContainsFunc(slices.Concat(b.waiting, b.running), func(g model.GangView) bool { return g.Sizes.Most > 0 })
 }
-func (b *board) Room(r model.GangRef, sku cell.TypeName) bool {
+func (b *board) FindsFree(r model.GangRef, sku cell.TypeName) bool {
 	return int64(b.Gang(r).Leaves) <= b.Free()
 }
 func (b *board) Amount(n int64) string                    { return fmt.Sprint(n, " GPUs") }
 func (b *board) Bad() int64                               { return 0 }
-func (b *board) Ill(model.GangRef, int32) int64           { return 0 }
+func (b *board) BadHeld(model.GangRef, int32) int64       { return 0 }
 func (b *board) Usable(model.GangRef, cell.TypeName) bool { return true }
-func (b *board) Fruitless(string) bool                    { return false }
+func (b *board) FoundNothing(string) bool                 { return false }
 func (b *board) Scratch() *any                            { return &b.scratch }
 
 func (b *board) Pools() []model.Pool {
-	return []model.Pool{{SKU: "gpu", Leaves: int64(b.total), Node: 8}}
+	return []model.Pool{{SKU: "gpu", Leaves: int64(b.total), PerNode: 8}}
 }
 func (b *board) Note(id model.JobID) []byte { return b.notes[id] }
 func (b *board) Share(by model.By, p model.Party) int64 {
@@ -168,11 +168,11 @@ func whose(g *model.GangView) model.Party {
 	return model.Party{Queue: g.Hints.Queue, User: g.User, App: g.Hints.App}
 }
 
-// Lines returns a line for each gang that waits.
-func (b *board) Lines(by model.By, most func(*model.Line) int) []model.Line {
-	var out []model.Line
+// ShapeGroups returns a line for each gang that waits.
+func (b *board) ShapeGroups(by model.By, most func(*model.ShapeGroup) int) []model.ShapeGroup {
+	var out []model.ShapeGroup
 	for _, g := range b.waiting {
-		l := model.Line{Party: partyOf(by, whose(&g)), Leaves: g.Leaves, Gangs: 1}
+		l := model.ShapeGroup{Party: partyOf(by, whose(&g)), Leaves: g.Leaves, Gangs: 1}
 		if g.Hints.App != "" || g.Gangs > 1 {
 			l.Party.Length = -1
 		}
@@ -212,7 +212,7 @@ func (b *board) Parties(by model.By, all bool) []model.PartyGangs {
 				leaves += int64(b.waiting[k].Leaves)
 			}
 		}
-		out = append(out, model.PartyGangs{Party: p, Leaves: leaves, Next: next, Pass: pass})
+		out = append(out, model.PartyGangs{Party: p, Leaves: leaves, Next: next, NextShape: pass})
 	}
 	return out
 }
@@ -234,7 +234,7 @@ func (b *board) serve(t *testing.T, name string) (order, granted []model.JobID, 
 		t.Fatal(err)
 	}
 	b.keyed, _ = p.(model.Keyed)
-	b.stander, _ = p.(model.Stander)
+	b.stander, _ = p.(model.RunKeyed)
 	strict = true
 	for w := range p.Rank(b) {
 		order = append(order, w.Gang.Job)
@@ -341,8 +341,8 @@ func TestFIFOPreempts(t *testing.T) {
 		}
 		for w := range p.Rank(b) {
 			var got []model.JobID
-			if w.Over != nil {
-				for g := range w.Over {
+			if w.Preemptible != nil {
+				for g := range w.Preemptible {
 					got = append(got, g.Job)
 				}
 			}
@@ -382,7 +382,7 @@ func TestQuanta(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sparing, ok := p.(model.Sparing)
+			sparing, ok := p.(model.HasQuantum)
 			if ok != says || ok && sparing.Quantum() != model.Duration(c.want)*model.Second {
 				t.Errorf("%s %v: it has a quantum: %v", name, c.params, ok)
 			}
@@ -392,7 +392,7 @@ func TestQuanta(t *testing.T) {
 		name, param, _ := strings.Cut(text, " ")
 		key, value, _ := strings.Cut(param, "=")
 		p, err := policy.New(model.VCConfig{Policy: name, Params: []model.Param{{Key: key, Value: value}}})
-		if err != nil || p.(model.Sparing).Quantum() != want {
+		if err != nil || p.(model.HasQuantum).Quantum() != want {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -409,7 +409,7 @@ func TestRankStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.keyed, _ = p.(model.Keyed)
-		b.stander, _ = p.(model.Stander)
+		b.stander, _ = p.(model.RunKeyed)
 		n := 0
 		for range p.Rank(b) {
 			n++

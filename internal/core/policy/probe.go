@@ -35,12 +35,12 @@ func newProbe(a *args) probe {
 
 // poolShare is how many leaves of a type are so many nodes' worth: never all.
 func poolShare(nodes int64, pool model.Pool) int64 {
-	return min(nodes*int64(pool.Node), pool.Leaves-1)
+	return min(nodes*int64(pool.PerNode), pool.Leaves-1)
 }
 
 // usual is how many leaves a gang has with its usual size.
 func usual(g *model.GangView) int64 {
-	return int64(g.Leaves) + int64(max(g.Sizes.Usual-g.Sizes.Least, 0))*int64(g.Sizes.Each)
+	return int64(g.Leaves) + int64(max(g.Sizes.Usual-g.Sizes.Least, 0))*int64(g.Sizes.MemberLeaves)
 }
 
 // onProbation reports whether a gang has yet to prove itself, and can do so in these pools.
@@ -121,7 +121,7 @@ func (p *proving) next(v model.View) model.Time {
 		return 0
 	}
 	for g := range v.Running() {
-		if t := g.Started.Add(p.lasts - g.Earlier); g.Started > 0 && p.proves(&g, p.pools) && t > v.Now() && (next == 0 || t < next) {
+		if t := g.Started.Add(p.lasts - g.RanBefore); g.Started > 0 && p.proves(&g, p.pools) && t > v.Now() && (next == 0 || t < next) {
 			next = t
 		}
 	}

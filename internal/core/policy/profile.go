@@ -88,7 +88,7 @@ func shows(g *model.GangView) int64 {
 	if total < p.Step || total > math.MaxInt64/int64(model.Second) {
 		return 0
 	}
-	ran := int64(g.Earlier) + int64(p.StepAt-g.Started)
+	ran := int64(g.RanBefore) + int64(p.StepAt-g.Started)
 	return scale(ran, total, p.Step)
 }
 
@@ -98,7 +98,7 @@ func (p profiler) until(g *model.GangView) model.Time {
 	if t := shows(g); t > 0 && t <= profileShort*int64(model.Second) {
 		last = max(last, profileShort*model.Second)
 	}
-	return g.Started.Add(last - g.Earlier)
+	return g.Started.Add(last - g.RanBefore)
 }
 
 // change is when the first profile ends, 0 for none. It may be past: a report since the last
@@ -133,7 +133,7 @@ func (l *look) exempt() bool {
 		return true
 	}
 	var large []model.GangView
-	for r := range l.v.Ordered(math.MaxInt64) {
+	for r := range l.v.WaitingByKey(math.MaxInt64) {
 		if r.Key.Rank != rankUndecided {
 			break
 		}
@@ -192,7 +192,7 @@ func (l *look) measure() bool {
 		if now := l.v.Gang(g.Ref); l.profiled(&now) { // noted by another gang of its job already
 			continue
 		}
-		spent := times(min(int64(g.Ran), int64(l.until(g)-g.Started)+int64(g.Earlier)), runsOn(g))
+		spent := times(min(int64(g.Ran), int64(l.until(g)-g.Started)+int64(g.RanBefore)), runsOn(g))
 		cost.measured, cost.spent = cost.measured+1, plus(cost.spent, spent/int64(model.Second))
 		r := record{profiled: true, measured: shows(g)}
 		if len(l.types) > 1 || elastic(g) { // it might take another time elsewhere
@@ -222,7 +222,7 @@ func (l *look) profile() bool {
 		return true
 	}
 	var waiting []model.GangView
-	for r := range l.v.Ordered(math.MaxInt64) {
+	for r := range l.v.WaitingByKey(math.MaxInt64) {
 		if r.Key.Rank != rankUndecided {
 			break
 		}
@@ -287,7 +287,7 @@ func (l *look) startProfile(g *model.GangView) bool {
 // more than all but half a node.
 func (l *look) admits(g *model.GangView, gpus int32, p model.Pool) bool {
 	has := l.pool.users[g.User]
-	return has == 0 || has+int64(gpus) <= l.share(p)-int64(p.Node)/2
+	return has == 0 || has+int64(gpus) <= l.share(p)-int64(p.PerNode)/2
 }
 
 // profileSize is the number of GPUs on which a gang is measured. An elastic job has its least

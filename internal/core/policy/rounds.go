@@ -262,7 +262,7 @@ func (u *usage) nextRound() model.Time {
 func (r *claim) next(q int, t *tenant, l *line) int64 {
 	g, ok := l.head, true
 	for ok && (!r.within(q, &g) || !r.allows(q, t, int64(g.Leaves))) {
-		g, ok = l.gangs.Pass()
+		g, ok = l.gangs.NextShape()
 	}
 	if !ok {
 		return math.MaxInt64

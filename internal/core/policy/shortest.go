@@ -89,6 +89,6 @@ func shortest(a *args, key func(*model.GangView) model.Key, rate func(*model.Gan
 		if g.Started == 0 || duration(g) == unknown {
 			return 0, 0
 		}
-		return g.Started.Add(g.Hints.Duration - g.Earlier), rate(g)
+		return g.Started.Add(g.Hints.Duration - g.RanBefore), rate(g)
 	}}
 }

@@ -138,7 +138,7 @@ func (p *packer) collect() {
 		g, ok := gs.Next()
 		for ok {
 			if !fits(&g, free) {
-				g, ok = gs.Pass()
+				g, ok = gs.NextShape()
 				continue
 			}
 			k, found := at[g.Shape]
@@ -154,7 +154,7 @@ func (p *packer) collect() {
 				g, ok = gs.Next()
 			} else {
 				b.cut = true
-				g, ok = gs.Pass()
+				g, ok = gs.NextShape()
 			}
 		}
 	}

@@ -55,8 +55,8 @@ func newThemis(a *args) model.Policy {
 // maxLease bounds a lease to a year.
 const maxLease = 366 * 86_400
 
-// Placing implements model.Placing: a winner is placed on the nodes that it won.
-func (t *themis) Placing() bool { return t.auction }
+// RestrictsNodes implements model.RestrictsNodes: a winner is placed on the nodes that it won.
+func (t *themis) RestrictsNodes() bool { return t.auction }
 
 // offered reports whether the cells of a gang that started then are auctioned now: the round in
 // which its lease ended is over since the last decision. If no gang waited by then it holds
@@ -88,7 +88,7 @@ func (t *themis) lastEnd(started, now model.Time) model.Time {
 	return started.Add(max(model.Duration(now-started)/t.lease, 1) * t.lease)
 }
 
-// Stand implements model.Stander: gangs that are apps by themselves first, by when they
+// Stand implements model.RunKeyed: gangs that are apps by themselves first, by when they
 // started.
 func (t *themis) Stand(g *model.GangView) model.Key {
 	k := model.Key{Then: int64(g.Started)}
@@ -106,7 +106,7 @@ func (t *themis) NextChange(v model.View) model.Time {
 	if t.round > 0 {
 		over -= now % model.Time(t.round)
 	}
-	for r := range v.Standing() {
+	for r := range v.RunningByKey() {
 		started := model.Time(r.Key.Then)
 		if started == 0 {
 			continue
@@ -275,8 +275,8 @@ type market struct {
 	singles []*model.GangView // that wait, of the lines in which one could get cells
 	crowded []crowded
 	aged    []aged
-	large   []*model.GangView // the first that wait of the other lines, when a round ends
-	lines   []model.Line      // lines that were not read to their end
+	large   []*model.GangView  // the first that wait of the other lines, when a round ends
+	lines   []model.ShapeGroup // lines that were not read to their end
 	// expired are the gangs whose lease has ended, of the smallest rho first.
 	expired []expired
 
@@ -338,14 +338,14 @@ const byApp = model.ByApp | model.ByLength
 // open reads the view: the running gangs, and the first of the waiting ones. It is false where
 // no gang could get anything.
 func (m *market) open(t *themis, v model.View) (some bool) {
-	m.marketNow = marketNow{t: t, v: v, now: v.Now(), before: v.Before(), total: v.Guaranteed(), free: min(v.Free(), 1<<40)}
+	m.marketNow = marketNow{t: t, v: v, now: v.Now(), before: v.LastDecision(), total: v.Guaranteed(), free: min(v.Free(), 1<<40)}
 	m.runs = m.runs[:0]
 	passed := t.round == 0 || m.now/model.Time(t.round) > m.before/model.Time(t.round)
 	if passed { // else no round is over, and no lease up for auction
 		m.waited = waitsSince(v)
 		m.stand(passed)
 	}
-	lines := v.Lines(byApp, func(l *model.Line) int {
+	lines := v.ShapeGroups(byApp, func(l *model.ShapeGroup) int {
 		useful := m.reachable(l)
 		some = some || useful || m.closes && int64(l.Leaves) <= m.total
 		switch {
@@ -375,7 +375,7 @@ func (m *market) open(t *themis, v model.View) (some bool) {
 // ended.
 func (m *market) stand(passed bool) {
 	clear(m.lent)
-	for r := range m.v.Standing() {
+	for r := range m.v.RunningByKey() {
 		ended := passed && m.ended(&r)
 		if ended {
 			m.leaving += int64(r.Leaves)
@@ -409,11 +409,11 @@ func (m *market) ended(r *model.Ranked) bool {
 
 // reachable reports whether there could be as many free GPUs as each gang of a line
 // asks for.
-func (m *market) reachable(l *model.Line) bool { return int64(l.Leaves) <= m.free+m.leaving }
+func (m *market) reachable(l *model.ShapeGroup) bool { return int64(l.Leaves) <= m.free+m.leaving }
 
 // read makes apps of the gangs in runs and of the waiting ones in grouped lines, and counts the
 // others.
-func (m *market) read(lines []model.Line) {
+func (m *market) read(lines []model.ShapeGroup) {
 	n := len(m.runs)
 	for i := range lines {
 		if l := &lines[i]; grouped(l) {
@@ -465,7 +465,7 @@ func (m *market) read(lines []model.Line) {
 
 // grouped reports whether the gangs of a line may belong to apps of several, or are cases
 // of their own.
-func grouped(l *model.Line) bool { return l.Party.Length < 0 || l.Leaves == 0 }
+func grouped(l *model.ShapeGroup) bool { return l.Party.Length < 0 || l.Leaves == 0 }
 
 // app returns the app of a gang.
 func (m *market) app(g *model.GangView) *app {
@@ -532,7 +532,7 @@ func (m *market) serve(yield func(model.Wish) bool) {
 	slices.SortFunc(all, (*app).before)
 	for _, a := range all {
 		for _, g := range a.waits {
-			if fits(g, m.free+m.leaving) && !yield(model.Wish{Gang: g.Ref, Over: m.over(func(e *expired) bool { return e.app.rho < a.rho })}) {
+			if fits(g, m.free+m.leaving) && !yield(model.Wish{Gang: g.Ref, Preemptible: m.over(func(e *expired) bool { return e.app.rho < a.rho })}) {
 				return
 			}
 		}

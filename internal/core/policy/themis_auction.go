@@ -51,7 +51,7 @@ func (m *market) sell(yield func(model.Wish) bool) {
 			if c.expired >= 0 {
 				continue
 			}
-			if !yield(model.Wish{Gang: c.gang.Ref, Only: c.nodes, Over: m.overFor(bidders[i])}) {
+			if !yield(model.Wish{Gang: c.gang.Ref, OnlyNodes: c.nodes, Preemptible: m.overFor(bidders[i])}) {
 				return
 			}
 		}
@@ -194,7 +194,7 @@ func (m *market) leftovers(yield func(model.Wish) bool) {
 			waits = m.singles[u.single : u.single+1]
 		}
 		for _, g := range waits {
-			if fits(g, m.v.Free()) && !m.v.Fruitless(g.Shape) && !yield(model.Wish{Gang: g.Ref}) {
+			if fits(g, m.v.Free()) && !m.v.FoundNothing(g.Shape) && !yield(model.Wish{Gang: g.Ref}) {
 				return
 			}
 		}
@@ -217,7 +217,7 @@ func (m *market) listTurns(free int64) {
 			continue
 		}
 		if g.Shape != shape {
-			shape, vain = g.Shape, m.v.Fruitless(g.Shape)
+			shape, vain = g.Shape, m.v.FoundNothing(g.Shape)
 		}
 		if vain {
 			continue
@@ -235,7 +235,7 @@ func (m *market) listTurns(free int64) {
 // time and shape in order of submission, the groups in an order drawn from the seed.
 func (m *market) unread(yield func(model.Wish) bool) {
 	free := m.v.Free()
-	if !slices.ContainsFunc(m.lines, func(l model.Line) bool { return int64(l.Leaves) <= free && !m.v.Fruitless(l.First[0].Shape) }) {
+	if !slices.ContainsFunc(m.lines, func(l model.ShapeGroup) bool { return int64(l.Leaves) <= free && !m.v.FoundNothing(l.First[0].Shape) }) {
 		return
 	}
 	lines := m.v.Parties(byApp, false)

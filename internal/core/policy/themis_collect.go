@@ -44,7 +44,7 @@ func (m *market) collect(yield func(model.Wish) bool) bool {
 			some += int64(m.aged[n].leaves)
 			n++
 		}
-		if some < int64(c.gang.Leaves) || m.v.Placed(c.gang.Ref) || m.v.Fruitless(c.gang.Shape) {
+		if some < int64(c.gang.Leaves) || m.v.Placed(c.gang.Ref) || m.v.FoundNothing(c.gang.Shape) {
 			continue
 		}
 		over := func(yield func(model.GangRef) bool) {
@@ -54,7 +54,7 @@ func (m *market) collect(yield func(model.Wish) bool) bool {
 				}
 			}
 		}
-		if !yield(model.Wish{Gang: c.gang.Ref, Over: over}) {
+		if !yield(model.Wish{Gang: c.gang.Ref, Preemptible: over}) {
 			return false
 		}
 		if tries++; tries == maxTries || m.v.Placed(c.gang.Ref) {
@@ -104,7 +104,7 @@ func (m *market) press(g *model.GangView, rho int64) {
 
 // age lists the gangs that have run for a lease and may be preempted, the smallest rho first.
 func (m *market) age() {
-	for r := range m.v.Standing() {
+	for r := range m.v.RunningByKey() {
 		if started := model.Time(r.Key.Then); started == 0 || m.now < started.Add(m.t.lease) || m.v.Yields(r.Ref) == 0 {
 			continue
 		}

@@ -115,7 +115,7 @@ type running struct {
 }
 
 func (r running) Now() model.Time { return r.now }
-func (r running) Standing() iter.Seq[model.Ranked] {
+func (r running) RunningByKey() iter.Seq[model.Ranked] {
 	return func(yield func(model.Ranked) bool) { yield(model.Ranked{Key: r.key}) }
 }
 

@@ -28,7 +28,7 @@ func TestThemisCollects(t *testing.T) {
 		b := newBoard(6)
 		b.free, b.now = 0, now
 		p := make1(t, "themis", "round=0 lease=600")
-		b.stander = p.(model.Stander)
+		b.stander = p.(model.RunKeyed)
 		for _, r := range []struct {
 			job             model.JobID
 			ran, before, of model.Duration
@@ -45,7 +45,7 @@ func TestThemisCollects(t *testing.T) {
 		got := []string{}
 		for w := range p.Rank(b) {
 			s := fmt.Sprint(w.Gang.Job, ":")
-			for o := range w.Over {
+			for o := range w.Preemptible {
 				s += fmt.Sprint(" ", o.Job)
 			}
 			got = append(got, s)

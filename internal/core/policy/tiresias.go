@@ -54,7 +54,7 @@ func (t *tiresias) fresh(g *model.GangView) *model.GangView {
 		return g
 	}
 	f := *g
-	f.Earlier, f.Ran = g.Earlier-before, max(g.Ran-before, 0)
+	f.RanBefore, f.Ran = g.RanBefore-before, max(g.Ran-before, 0)
 	return &f
 }
 
@@ -100,8 +100,8 @@ func (t *tiresias) next(l levels, v model.View) (next model.Time) {
 	return next
 }
 
-// Placing implements model.Placing.
-func (t *tiresias) Placing() bool { return len(t.skewed) > 0 }
+// RestrictsNodes implements model.RestrictsNodes.
+func (t *tiresias) RestrictsNodes() bool { return len(t.skewed) > 0 }
 
 // within is how far apart the leaves of a gang may be: under backfill they may be anywhere, since
 // a booking is for where there will be room.
@@ -138,8 +138,8 @@ func newServed(a *args, l levels, key func(*model.GangView) model.Key, until fun
 	return s
 }
 
-// Restrains implements model.Restrainer.
-func (t *tiresias) Restrains(v model.View, ref model.GangRef) (string, model.Time) {
+// WhyHeldBack implements model.HoldsBack.
+func (t *tiresias) WhyHeldBack(v model.View, ref model.GangRef) (string, model.Time) {
 	if t.within(v, ref) == model.Anywhere {
 		return "", 0
 	}
@@ -165,7 +165,7 @@ func (p *promoting) Rank(v model.View) iter.Seq[model.Wish] {
 func (p *promoting) NextChange(v model.View) model.Time {
 	next := p.next(p.limits, v)
 	for g := range v.Running() {
-		if at := p.Until(v.Now(), &g); at > 0 && (next == 0 || at < next) {
+		if at := p.NextKeyChange(v.Now(), &g); at > 0 && (next == 0 || at < next) {
 			next = at
 		}
 	}

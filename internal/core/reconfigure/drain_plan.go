@@ -31,11 +31,11 @@ func (s Planner) PlanDrain(c model.Cordon) (*model.DrainPlan, *model.Refusal) {
 	d := draining{Forecast: explain.NewForecast(s.Explainer, explain.Slow, nil), node: c.Node, plan: p,
 		over: map[model.AttemptID]model.Time{}, runs: map[model.AttemptID]bool{}}
 	d.Draw.Of = 0
-	d.Declared = true
+	d.DeclaredOnly = true
 	for _, on := range s.On(c.Node) {
 		p.Jobs = append(p.Jobs, d.effect(s.Live(on.Attempt), on.Leaves))
 	}
-	d.Tell(events...)
+	d.ApplyEvents(events...)
 	d.run()
 	return p, nil
 }
@@ -68,8 +68,8 @@ func (d *draining) entryOf(id model.AttemptID) *model.DrainEffect {
 
 // run lets time pass until every gang that was stopped runs again, or nothing changes any more.
 func (d *draining) run() {
-	d.Seen, d.Began = map[model.AttemptID]model.AttemptState{}, map[model.JobID]model.Time{}
-	for d.Steps < d.Most {
+	d.PlannedIn, d.Began = map[model.AttemptID]model.AttemptState{}, map[model.JobID]model.Time{}
+	for d.Steps < d.MaxSteps {
 		d.Steps++
 		d.note(d.Look())
 		next := d.Wake()
@@ -224,7 +224,7 @@ func (d *draining) waits(t *model.DrainEffect) {
 	t.Reason = why.Message
 	t.There = t.Guaranteed && why.Code == model.BadHardware && slices.Contains(why.Nodes, d.node)
 	back := &explain.WhatIf{Explainer: d.Copy(), At: d.At}
-	back.Tell(model.NodeCordoned{Node: d.node})
+	back.ApplyEvents(model.NodeCordoned{Node: d.node})
 	back.Decide()
 	t.Back = back.Placed(t.Attempt.Job, t.Attempt.Gang)
 	t.There = t.There && t.Back

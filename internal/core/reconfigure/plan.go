@@ -41,14 +41,14 @@ func (s Planner) planEffects(ch *change) (*model.ConfigPlan, *explain.Explainer)
 		return p, s.Explainer
 	}
 	before := cmp.Or(s.Config, &model.Config{})
-	d := model.ModelPair{Before: before, After: ch.ev.Config, Was: s.Cluster, Is: ch.next, Renamed: ch.ev.Renamed,
-		RenamedNodes: ch.ev.RenamedNodes, Served: s.ServingConfig}
+	d := model.ConfigPair{Before: before, After: ch.ev.Config, OldCluster: s.Cluster, NewCluster: ch.next, Renamed: ch.ev.Renamed,
+		RenamedNodes: ch.ev.RenamedNodes, OldVCConfig: s.ServingConfig}
 	c := d.Compare()
 	p.VCs, p.SKUs, p.Chains, p.Nodes, p.Rules, p.Throughputs, p.Storages = c.VCs, c.SKUs, c.Chains, c.Nodes, c.Rules, c.Throughputs, c.Others
 	after := s.planned(ch)
 	p.Running = s.runningEffects(ch, after)
 	p.Waiting = s.waitingEffects(after)
-	p.Shape, p.Reader, p.First, p.Seq = c.Sentences(), ch.ev.Meta.Subject, s.Config == nil, after.Seq
+	p.ConfigTexts, p.Reader, p.First, p.Seq = c.Sentences(), ch.ev.Meta.Subject, s.Config == nil, after.Seq
 	return p, after
 }
 
@@ -97,9 +97,9 @@ func (s Planner) runningEffects(ch *change, after *explain.Explainer) []model.Ru
 		if u, ok := ev.(model.Unreserved); ok {
 			a := s.Live(u.Attempt)
 			e := s.runningEffect(a)
-			e.VC, e.Fate = model.VCNow(ch.ev.Renamed, e.VC), model.WaitsAgain
+			e.VC, e.Fate = model.NewVCName(ch.ev.Renamed, e.VC), model.WaitsAgain
 			for _, t := range s.Cluster.Alloc(a.Alloc).Placement.Tasks {
-				t.Node = model.NodeNow(ch.ev.RenamedNodes, t.Node)
+				t.Node = model.NewNodeName(ch.ev.RenamedNodes, t.Node)
 				e.Promised = append(e.Promised, t)
 			}
 			out = append(out, e)
@@ -117,14 +117,14 @@ func (s Planner) movedEffect(ch *change, after *explain.Explainer, m *model.Move
 	a := s.Live(m.Attempt)
 	j := &s.Jobs[a.Job]
 	e := s.runningEffect(a)
-	e.VC, e.Lost = model.VCNow(ch.ev.Renamed, e.VC), lostOf(j, a, m.Placement.Tasks)
+	e.VC, e.Lost = model.NewVCName(ch.ev.Renamed, e.VC), lostOf(j, a, m.Placement.Tasks)
 	if g := int(m.Attempt.Gang); !j.Stop && !j.Spec.Gangs[g].Extra && !s.NeverFits(j, g) {
 		if why := after.WhyNeverFits(after.Find(j.ID), g); why != nil {
 			e.Never = why.Message
 		}
 	}
 	demoted := m.Lazy && !a.Lazy
-	e.Settled = a.Orphaned && !m.Orphaned
+	e.DrainEnded = a.Orphaned && !m.Orphaned
 	e.Guaranteed = e.Guaranteed && !demoted || m.Regained
 	switch {
 	case m.Orphaned && demoted:
@@ -193,7 +193,7 @@ func (s Planner) waitingEffect(after *explain.Explainer, slot int) (model.Waitin
 		return e, true
 	case then != nil:
 		return model.WaitingEffect{Job: e.Job, Name: e.Name, User: e.User, VC: e.VC, Fate: model.CanStart}, true
-	case booked && !decide.Books(model.OfVC(after.Config, is.Spec.VC)):
+	case booked && !decide.Books(model.ConfigOfVC(after.Config, is.Spec.VC)):
 		return model.WaitingEffect{Job: e.Job, Name: e.Name, User: e.User, VC: e.VC, Fate: model.Unbooked}, true
 	}
 	return e, false
@@ -215,7 +215,7 @@ func (s Planner) Report(a *model.Answer, records []model.Record) {
 		})
 		s.aftermath(p, records[i:])
 	}
-	a.Effects, a.Warnings = p.Effects, p.Renamed()
+	a.Effects, a.Warnings = p.Effects, p.LikelyRenames()
 }
 
 // aftermath adds to a plan what was decided after the change; s is the state with these records.
@@ -287,7 +287,7 @@ func (s Planner) startEffect(p *model.ConfigPlan, id model.AttemptID, tasks []ce
 }
 
 // caller names the job of an attempt; nil for no attempt, or an ended job.
-func (s Planner) caller(id *model.AttemptID) *model.JobCalled {
+func (s Planner) caller(id *model.AttemptID) *model.NamedJob {
 	if id == nil {
 		return nil
 	}
@@ -295,5 +295,5 @@ func (s Planner) caller(id *model.AttemptID) *model.JobCalled {
 	if j == nil {
 		return nil
 	}
-	return &model.JobCalled{Job: j.ID, Name: j.Spec.Name, User: j.Spec.User}
+	return &model.NamedJob{Job: j.ID, Name: j.Spec.Name, User: j.Spec.User}
 }

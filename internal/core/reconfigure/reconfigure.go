@@ -63,7 +63,7 @@ func (s Planner) change(c *model.Reconfigure, now model.Time) (*change, *model.R
 		return nil, explain.Refuse(model.Invalid, "%v", err)
 	}
 	for i := int32(1); i < next.NumSpaces(); i++ {
-		if _, err := s.NewPolicy.Make(*model.OfVC(c.Config, next.Space(i).Name)); err != nil {
+		if _, err := s.NewPolicy.Make(*model.ConfigOfVC(c.Config, next.Space(i).Name)); err != nil {
 			return nil, explain.Refuse(model.Invalid, "virtual cluster %q: %v", next.Space(i).Name, err)
 		}
 	}
@@ -152,7 +152,7 @@ func (s Planner) harmedByReturn(ch *change, now model.Time) (out []model.Attempt
 			out = nil
 		}
 	}()
-	after := Planner{s.At(new(explain.CopyMemory), now)}.planned(ch)
+	after := Planner{s.CopyAt(new(explain.CopyMemory), now)}.planned(ch)
 	for _, r := range after.Settle(after.Now) {
 		if e, ok := r.Event.(model.StopSent); ok && e.Cause == model.EndPreempted &&
 			slices.Contains(returned, e.Attempt) {
@@ -234,7 +234,7 @@ func (s Planner) planMove(ch *change, a *tables.Attempt) {
 		ch.ev.Moves, ch.allocs = append(ch.ev.Moves, m), append(ch.allocs, ch.allocs[i])
 		return
 	}
-	vc := ch.next.SpaceOf(model.VCNow(ch.ev.Renamed, j.Spec.VC))
+	vc := ch.next.SpaceOf(model.NewVCName(ch.ev.Renamed, j.Spec.VC))
 	started := s.started(ch, a)
 	got := ch.next.Carry(s.Cluster, vc, s.Cluster.Alloc(a.Alloc), started)
 	m := model.Move{Attempt: a.ID, Placement: got.Placement, Lazy: got.Lazy, Orphaned: got.Lost > 0, Drains: got.Drains}
@@ -271,7 +271,7 @@ func (s Planner) started(ch *change, a *tables.Attempt) []cell.Started {
 	var out []cell.Started
 	for k, o := range j.Spec.Gangs[a.ID.Gang].Tasks {
 		t := j.Tasks[o].StartPlace()
-		t.Node = model.NodeNow(ch.ev.RenamedNodes, t.Node)
+		t.Node = model.NewNodeName(ch.ev.RenamedNodes, t.Node)
 		out = append(out, cell.Started{Task: t, Origin: origins[k], Pinned: j.Spec.Roles[j.Tasks[o].Role].Pinned})
 	}
 	return out
@@ -286,7 +286,7 @@ func (s Planner) makeWay(ch *change) {
 		m := &ch.ev.Moves[i]
 		a := s.Live(m.Attempt)
 		j := &s.Jobs[a.Job]
-		vc := ch.next.SpaceOf(model.VCNow(ch.ev.Renamed, j.Spec.VC))
+		vc := ch.next.SpaceOf(model.NewVCName(ch.ev.Renamed, j.Spec.VC))
 		if !a.Lazy || m.Regained || a.NotFirst || m.Orphaned || vc == cell.None || s.IsExtra(a) {
 			continue
 		}

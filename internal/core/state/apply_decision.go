@@ -43,7 +43,7 @@ func (s *State) lookBehind(j *tables.Job) {
 
 // OrdersAhead reports whether a VC's policy orders waiting gangs by submission or by a key.
 func OrdersAhead(s *tables.Tables, space int32) bool {
-	_, straight := s.Policies[space].(model.Straight)
+	_, straight := s.Policies[space].(model.StrictFIFO)
 	_, keyed := s.Policies[space].(model.Keyed)
 	return straight || keyed
 }
@@ -542,7 +542,7 @@ func (s *State) forgetSizes(was *model.Config, renamed []model.Rename) {
 		if i := slices.IndexFunc(renamed, func(r model.Rename) bool { return r.To == name }); i >= 0 {
 			name = renamed[i].From
 		}
-		if cmp.Or(model.OfVC(was, name).Policy, "fifo") != s.PolicyOf(j.Spec.VC) {
+		if cmp.Or(model.ConfigOfVC(was, name).Policy, "fifo") != s.PolicyOf(j.Spec.VC) {
 			s.applySized(model.Sized{Job: j.ID, Size: j.Spec.UsualSize()})
 		}
 	}

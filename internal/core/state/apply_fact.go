@@ -254,7 +254,7 @@ func (s *State) applyProgress(e model.Progress) {
 	}
 	t.Progress = &p
 	s.ForgetNextChange(s.Jobs[a.Job].Space) // how long it is measured, or still runs, may follow
-	if _, ok := s.Policies[s.Jobs[a.Job].Space].(model.Watcher); ok {
+	if _, ok := s.Policies[s.Jobs[a.Job].Space].(model.ProgressWatcher); ok {
 		s.Touch(a.Job)
 	}
 }

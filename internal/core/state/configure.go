@@ -95,12 +95,12 @@ func (s renaming) all(e *model.Configured) {
 	// What is noted under the new name is of an older machine.
 	s.Nodes = slices.DeleteFunc(s.Nodes, func(n tables.NodeNote) bool { return takenOver(e.RenamedNodes, n.Name) })
 	for i := range s.Nodes {
-		s.Nodes[i].Name = model.NodeNow(e.RenamedNodes, s.Nodes[i].Name)
+		s.Nodes[i].Name = model.NewNodeName(e.RenamedNodes, s.Nodes[i].Name)
 	}
 	slices.SortFunc(s.Nodes, func(a, b tables.NodeNote) int { return cmp.Compare(a.Name, b.Name) })
 	s.Leaves = slices.DeleteFunc(s.Leaves, func(n tables.LeafNote) bool { return takenOver(e.RenamedNodes, n.Node) })
 	for i := range s.Leaves {
-		s.Leaves[i].Node = model.NodeNow(e.RenamedNodes, s.Leaves[i].Node)
+		s.Leaves[i].Node = model.NewNodeName(e.RenamedNodes, s.Leaves[i].Node)
 	}
 	slices.SortFunc(s.Leaves, tables.LeafNote.Compare)
 }
@@ -177,18 +177,18 @@ func takenOver(renamed []model.NodeRename, n cell.NodeName) bool {
 
 func (s renaming) renameJob(j *tables.Job, e *model.Configured) {
 	spec := *j.Spec
-	spec.VC = model.VCNow(e.Renamed, spec.VC)
+	spec.VC = model.NewVCName(e.Renamed, spec.VC)
 	for _, list := range []*[]cell.NodeName{&spec.AllowedNodes, &spec.AvoidedNodes, &spec.PreferredNodes} {
 		*list = slices.Clone(*list)
 		for i, n := range *list {
-			(*list)[i] = model.NodeNow(e.RenamedNodes, n)
+			(*list)[i] = model.NewNodeName(e.RenamedNodes, n)
 		}
 	}
 	j.Spec = &spec
 	for t := range j.Tasks {
 		if p := j.Tasks[t].StartPlace(); j.Tasks[t].Place != nil {
 			was := p.Node
-			p.Node = model.NodeNow(e.RenamedNodes, p.Node)
+			p.Node = model.NewNodeName(e.RenamedNodes, p.Node)
 			j.Tasks[t].Place = &p
 			if p.Node != was && j.Tasks[t].State != model.TaskWaiting {
 				// Its tasks keep their turns under the older node name. A gang that joined would look for them
@@ -204,10 +204,10 @@ func (s renaming) renameJob(j *tables.Job, e *model.Configured) {
 		odd := tables.SetRare(&j.Gangs[g].Rare)
 		odd.MoveTo, odd.Avoid = slices.Clone(odd.MoveTo), slices.Clone(odd.Avoid)
 		for i, n := range odd.MoveTo {
-			odd.MoveTo[i] = model.NodeNow(e.RenamedNodes, n)
+			odd.MoveTo[i] = model.NewNodeName(e.RenamedNodes, n)
 		}
 		for a := range odd.Avoid {
-			odd.Avoid[a].Node = model.NodeNow(e.RenamedNodes, odd.Avoid[a].Node)
+			odd.Avoid[a].Node = model.NewNodeName(e.RenamedNodes, odd.Avoid[a].Node)
 		}
 	}
 }

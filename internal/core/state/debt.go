@@ -148,5 +148,5 @@ func (s *State) Owes(space int32) int64 {
 
 // Weight is a VC's part of idle capacity, relative to other VCs' weights; at least 1.
 func (s *State) Weight(space int32) int64 {
-	return int64(max(model.OfVC(s.Config, s.Cluster.Space(space).Name).Weight, 1))
+	return int64(max(model.ConfigOfVC(s.Config, s.Cluster.Space(space).Name).Weight, 1))
 }

@@ -15,7 +15,7 @@ func (s *State) PolicyOf(name cell.VCName) string {
 	if _, failed := s.findFailed(name); failed {
 		return model.Fallback
 	}
-	return cmp.Or(model.OfVC(s.Config, name).Policy, model.Fallback)
+	return cmp.Or(model.ConfigOfVC(s.Config, name).Policy, model.Fallback)
 }
 
 // Note is what a policy remembers about a job of its VC, or, for job 0, about the VC; nil for
@@ -44,7 +44,7 @@ func (s *State) applyJobNote(slot int32, e model.Noted) {
 	j := &s.Jobs[slot]
 	var listed []index.Queued
 	_, keyed := s.Policies[j.Space].(model.Keyed)
-	if _, keeps := s.Policies[j.Space].(model.Keeper); keyed || keeps {
+	if _, keeps := s.Policies[j.Space].(model.WaitIndexer); keyed || keeps {
 		for g := range j.Gangs {
 			if q := (index.Queued{Prio: j.Spec.Priority, Job: j.ID, Gang: int32(g), Slot: slot}); j.Gangs[g].Listed {
 				listed = append(listed, q)

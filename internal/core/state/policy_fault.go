@@ -52,7 +52,7 @@ func (s *State) Replaceable(e model.PolicyFailed) bool {
 // ServingConfig is the configuration by which a VC is served: its own, with the fallback policy if its
 // policy failed.
 func (s *State) ServingConfig(vc cell.VCName) model.VCConfig {
-	c := *model.OfVC(s.Config, vc)
+	c := *model.ConfigOfVC(s.Config, vc)
 	if _, failed := s.findFailed(vc); failed {
 		c.Policy, c.Params = model.Fallback, nil
 	}

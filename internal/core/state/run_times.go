@@ -267,7 +267,7 @@ const (
 // DrawnEnd is when an attempt ends in one draw; At 0 is not before its limit.
 type DrawnEnd struct {
 	At     model.Time
-	By     model.HabitBasis
+	By     model.EndBasis
 	Spread bool // another draw may say something else
 	Open   bool // nothing but its limit is known
 	Of     int  // on how many earlier attempts that rests

@@ -16,7 +16,7 @@ import (
 // is what Early rests on, Basis what Late rests on.
 type Span struct {
 	Early, Late           model.Time
-	EarlyBasis, LateBasis model.HabitBasis
+	EarlyBasis, LateBasis model.EndBasis
 	Open                  bool // only its limit is known: it may end at any time before
 	Why                   string
 }
@@ -28,11 +28,11 @@ func (s *Status) SpanOf(a *tables.Attempt, m model.MeasuredRuns, reported model.
 	spec := s.Jobs[a.Job].Spec
 	seen, measured := m.Of(spec.User, spec.Name)
 	limit, likely, overdue := spec.TimeLimit, spec.Hints.Duration, "runs longer than expected"
-	out := Span{LateBasis: model.ByDeclared}
+	out := Span{LateBasis: model.BasisDuration}
 	if reported > 0 {
-		likely, out.LateBasis, overdue = reported, model.ByReported, "runs longer than its reported steps need"
+		likely, out.LateBasis, overdue = reported, model.BasisSteps, "runs longer than its reported steps need"
 	} else if likely == 0 && measured {
-		likely, out.LateBasis = seen.Mean(), model.ByMeasured
+		likely, out.LateBasis = seen.Mean(), model.BasisEarlierRuns
 	}
 	if spec.Hints.Checkpoint && reported == 0 && likely > 0 { // earlier attempts saved their work
 		likely = max(likely-s.Jobs[a.Job].Gangs[a.ID.Gang].Ran, 1)
@@ -42,14 +42,14 @@ func (s *Status) SpanOf(a *tables.Attempt, m model.MeasuredRuns, reported model.
 	case a.State == model.AttemptUnknown:
 		return Span{Why: "has lost contact with its tasks"}
 	case limit > 0:
-		out.Late, out.LateBasis = s.Reaches(a, limit), model.ByLimit
+		out.Late, out.LateBasis = s.Reaches(a, limit), model.BasisLimit
 		if out.Open = likely == 0; out.Open || likely >= limit {
-			likely, out.EarlyBasis = limit, model.ByLimit
+			likely, out.EarlyBasis = limit, model.BasisLimit
 		}
 		out.Early = s.Reaches(a, likely)
 	case likely > 0:
 		out.Early, out.Late = s.Reaches(a, likely), s.Reaches(a, likely)
-		if out.LateBasis == model.ByMeasured {
+		if out.LateBasis == model.BasisEarlierRuns {
 			out.Late = s.Reaches(a, max(likely, seen.Max))
 		}
 		if out.Late < s.Now {
@@ -83,7 +83,7 @@ func ByReports(s *index.Index, a *tables.Attempt) (total model.Duration) {
 		later := s.RanSince(a, p.StepAt)
 		took := s.RanSince(a, since) - later
 		if took > 0 && p.Step > from {
-			total = max(total, s.RanFor(a)-later+model.Portion(took, max(p.Total-p.Step, 0), p.Step-from))
+			total = max(total, s.RanFor(a)-later+model.MulDiv(took, max(p.Total-p.Step, 0), p.Step-from))
 		}
 	}
 	return total
@@ -96,7 +96,7 @@ func (s *Status) jobOutlook(j *tables.Job) *model.JobOutlook {
 	var done, told int64
 	for i := range j.Tasks {
 		if p := j.Tasks[i].Progress; p != nil && p.Total > 0 {
-			done, told, out.At = done+int64(model.Portion(1000, max(min(p.Step, p.Total), 0),
+			done, told, out.At = done+int64(model.MulDiv(1000, max(min(p.Step, p.Total), 0),
 				p.Total)), told+1, max(out.At, p.StepAt)
 		}
 	}
@@ -134,7 +134,7 @@ func AttemptEnd(s *Status, a *tables.Attempt) model.JobOutlook {
 	if b.Early <= s.Now { // it runs longer than expected: only the limit is known
 		b.Early, b.EarlyBasis = b.Late, b.LateBasis
 	}
-	return model.JobOutlook{Ends: b.Early, Last: b.EarlyBasis == model.ByLimit, Basis: b.EarlyBasis.Text()}
+	return model.JobOutlook{Ends: b.Early, Last: b.EarlyBasis == model.BasisLimit, Basis: b.EarlyBasis.Text()}
 }
 
 // AllocEnd is when an allocation is freed at the latest, by what the jobs of its members declare;
@@ -220,7 +220,7 @@ func (s Foresight) forced(a *tables.Attempt) (out []model.Coming) {
 		j.Spec.Priority >= cell.MinGuaranteed {
 		out = append(out, model.Coming{Kind: model.ComesLease, At: p.LeaseEnds(a.Started, s.Now),
 			Message: fmt.Sprintf("its lease under %s ends: it gets another one, or is stopped and queued again%s",
-				model.OfVC(s.Config, j.Spec.VC).Policy, zeroEnds(j, a.ID.Gang))})
+				model.ConfigOfVC(s.Config, j.Spec.VC).Policy, zeroEnds(j, a.ID.Gang))})
 	}
 	return out
 }

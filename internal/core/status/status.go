@@ -37,7 +37,7 @@ func (s *Status) Brief(j *tables.Job) model.JobBrief {
 		if known = known && ends > 0; known || ends == 0 {
 			b.Basis = basis
 		}
-		b.Ends, b.Likely = max(b.Ends, ends), b.Likely || end.LateBasis == model.ByReported
+		b.Ends, b.Likely = max(b.Ends, ends), b.Likely || end.LateBasis == model.BasisSteps
 	}
 	if !known {
 		b.Ends, b.Likely = 0, false
@@ -52,7 +52,7 @@ func goneBy(s *tables.Tables, a *tables.Attempt, end Span) (at model.Time, basis
 	switch {
 	case a.State == model.AttemptStopping:
 		return a.StopSentAt.Add(grace), "the grace of its stop"
-	case end.Late > 0 && end.LateBasis == model.ByLimit && grace > 0:
+	case end.Late > 0 && end.LateBasis == model.BasisLimit && grace > 0:
 		return end.Late.Add(grace), end.LateBasis.Text() + " and the grace"
 	}
 	return end.Late, cmp.Or(end.Why, end.LateBasis.Text())
@@ -164,7 +164,7 @@ func (s *Status) MayUse(j *tables.Job, t *tables.TaskRun) model.Limits {
 				func(o int32) bool { return &j.Tasks[o] == t })].Leaf
 		}
 	}
-	return j.Spec.Roles[t.Role].Launch.Asks().Or(sku, len(t.StartPlace().Devices))
+	return j.Spec.Roles[t.Role].Launch.Asks().WithDefaults(sku, len(t.StartPlace().Devices))
 }
 
 // Statuses returns the jobs that have not ended, in submission order.
@@ -277,7 +277,7 @@ func (s *Status) VCs() []model.VCStatus {
 		}
 	}
 	s.countBorrowed(out)
-	cell.Lent(s.Cluster, func(n cell.VCName) bool { return model.OfVC(s.Config, n).Lending == model.LendNothing },
+	cell.Lent(s.Cluster, func(n cell.VCName) bool { return model.ConfigOfVC(s.Config, n).Lending == model.LendNothing },
 		func(vc int32, chain int16, n int32) {
 			out[vc-1].Use(s.Carry(s.Cluster.Forest().Chains[chain].SKU)).Lent += n
 		})
@@ -292,7 +292,7 @@ func (s *Status) VCs() []model.VCStatus {
 
 func (s *Status) vcStatus(space int32) model.VCStatus {
 	f, sp := s.Cluster.Forest(), s.Cluster.Space(space)
-	c := model.OfVC(s.Config, sp.Name)
+	c := model.ConfigOfVC(s.Config, sp.Name)
 	policy, params, failed := cmp.Or(c.Policy, model.Fallback), c.Params, s.FailedOf(sp.Name)
 	if failed != nil {
 		policy, params = model.Fallback, nil

@@ -88,7 +88,7 @@ func TestNamesAreTheirUsers(t *testing.T) {
 	if _, ok := table.Get("a", "c", jobs); ok {
 		t.Error("a's c is a job")
 	}
-	if mine, others := model.JobName("bc").To("a", "a"), model.JobName("bc").To("a", "ab"); mine != "bc" || others != "ab~bc" {
+	if mine, others := model.JobName("bc").ShownTo("a", "a"), model.JobName("bc").ShownTo("a", "ab"); mine != "bc" || others != "ab~bc" {
 		t.Errorf("a reads %q and %q", mine, others)
 	}
 }

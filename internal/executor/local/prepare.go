@@ -73,7 +73,7 @@ func (t *liveTask) prepare() (*spec, *private, *outcome) {
 		Host: localHost, Ports: portNumbers(blocks, t.n, allLabels),
 		Locks:   locksFor(filepath.Join(e.o.Dir, locksFolder), *t.start),
 		Parents: e.parents, Code: order,
-		Limits:   cgroup.Limits{Limits: role.Launch.Asks().Or(t.start.SKU, len(t.start.Place.Devices)), Pids: e.o.Pids},
+		Limits:   cgroup.Limits{Limits: role.Launch.Asks().WithDefaults(t.start.SKU, len(t.start.Place.Devices)), Pids: e.o.Pids},
 		Each:     role.Launch.Limits.Or(t.start.SKU.Limits),
 		Logs:     task.LogCaps{FileBytes: e.o.LogFile, Files: e.o.LogFiles, Rate: e.o.LogRate},
 		Leftover: model.Duration(e.o.Leftover.Microseconds()),

@@ -211,7 +211,7 @@ type owners map[model.JobName]model.Subject
 // called is what a script calls a job: its name, or USER~NAME where another user had that first.
 func (o owners) called(j *model.Job) string {
 	if owner, ok := o[j.Name]; ok {
-		return j.Name.To(owner, j.User)
+		return j.Name.ShownTo(owner, j.User)
 	}
 	return string(j.Name)
 }

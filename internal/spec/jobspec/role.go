@@ -355,7 +355,7 @@ func (p *parser) warnOfCost(r *role) {
 			return
 		}
 		p.r.Warn(r.resources, "a task of role %s asks for %s and occupies %s: %s; without its CPUs and memory it would get %s", r.Name,
-			r.Launch.Asks(), c.Amount(r.Leaves), c.Share(), c.Full(int32(enough)))
+			r.Launch.Asks(), c.Amount(r.Leaves), c.PerUnitText(), c.Full(int32(enough)))
 		return
 	}
 }

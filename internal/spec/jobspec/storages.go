@@ -61,7 +61,7 @@ func readUpload(p *parser, n *document.Node) {
 // addStorage reads the name of one storage that is mounted for the job's tasks.
 func (p *parser) addStorage(n *document.Node) {
 	name := p.r.String(n, document.Text{Max: maxName})
-	vcs := model.VCsWithin(p.catalogue.spec.VCs, p.job.VC)
+	vcs := model.VCAndParents(p.catalogue.spec.VCs, p.job.VC)
 	one, ok := model.FindStorage(p.catalogue.storages, name)
 	switch {
 	case n.Kind == document.Null || n.Kind == document.Scalar && name == "":

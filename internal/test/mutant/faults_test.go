@@ -17,7 +17,7 @@ const (
 	space   = "internal/core/cell/space.go"
 	cluster = "internal/core/cell/cluster.go"
 	// how turns become time
-	rotation = "internal/core/model/turns.go"
+	rotation = "internal/core/model/rotation.go"
 )
 
 var faults = []fault{
@@ -145,7 +145,7 @@ var faults = []fault{
 		old: "\tif len(c.charges) == 0 {\n\t\treturn nil\n",
 		new: "\tif len(c.charges) >= 0 {\n\t\treturn nil\n"},
 	{name: "all sharers are counted as the first turn", file: rotation,
-		old: "return r.had(k, to) - r.had(k, from)",
+		old: "return r.ranSinceEpoch(k, to) - r.ranSinceEpoch(k, from)",
 		new: "return r.had(0, to) - r.had(0, from)"},
 	{name: "a turn begins one too late", file: rotation,
 		old: "min(max(d%period-Duration(k)*r.Quantum, 0), r.Quantum)",
@@ -328,7 +328,7 @@ var faults = []fault{
 		old: "\t\tadd(&g, true) // who is stopped",
 		new: "\t\t_ = g // who is stopped"},
 	{name: "offers asks again although nothing happened", file: "internal/core/policy/offers.go",
-		old: "!u.missed && !v.Undisturbed()",
+		old: "!u.missed && !v.OnlyTimePassed()",
 		new: "!u.missed"},
 	{name: "who passes a booking may use the time by which it slid", file: "internal/core/decide/search_bookings.go",
 		old: "return min(b.freeUnpassed, b.start)",
@@ -402,9 +402,9 @@ var faults = []fault{
 	{name: "what one that joins another borrowed is forgotten", file: "internal/core/state/configure.go",
 		old: "means[k].Mean += p.Mean",
 		new: "means[k].Mean += 0"},
-	{name: "a plan leaves out what stays for a VC's own jobs", file: "internal/core/model/compare.go",
-		old: "if !Divided(d.Before, was) && !Divided(d.After, is) {",
-		new: "if Divided(d.Before, was) || Divided(d.After, is) {"},
+	{name: "a plan leaves out what stays for a VC's own jobs", file: "internal/core/model/config_compare.go",
+		old: "if !HasChildVCs(d.Before, was) && !HasChildVCs(d.After, is) {",
+		new: "if HasChildVCs(d.Before, was) || HasChildVCs(d.After, is) {"},
 	{name: "cells inside the same container are not taken for others over another file", file: "internal/core/reconfigure/reconfigure.go",
 		old: "range ch.next.Scopes(vc) {",
 		new: "range ch.next.Scopes(vc)[:1] {"},

@@ -38,7 +38,7 @@ var detectors = []detector{
 	{"exhaustive", "", []string{"./internal/core", "-run", "^TestExhaustive$", "-args", "-depth", "4"}, false},
 	{"cell", "internal/core/cell/", []string{"./internal/core/cell", "-skip", "^TestMachine$", "-short"}, false},
 	{"core", "", []string{"./internal/core", "-skip", "^TestExhaustive$", "-short"}, false},
-	{"turns", "internal/core/model/turns.go", []string{"./internal/core/model"}, false},
+	{"turns", "internal/core/model/rotation.go", []string{"./internal/core/model"}, false},
 	{"policy", "internal/core/policy/", []string{"./internal/core/policy/...", "-short"}, false},
 	{"recovery", "internal/core/state/snapshot.go", []string{"./internal/engine", "-run", "^TestOriginsOutliveTheServer$"}, false},
 	{"engine", "internal/core/state/policy_fault.go", []string{"./internal/engine", "-run", "^TestPolicyUnmadeAtStart$"}, false},

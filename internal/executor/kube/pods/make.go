@@ -237,7 +237,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	}
 	pod.Spec.Containers = []corev1.Container{asImage(c, role)}
 	useClaims(pod, t.Claims)
-	asked := role.Launch.Asks().Or(t.Task.SKU, len(t.Task.Place.Devices))
+	asked := role.Launch.Asks().WithDefaults(t.Task.SKU, len(t.Task.Place.Devices))
 	shareMemory(pod, cmp.Or(role.Launch.ShmMB, asked.MemoryMB))
 	if err := m.mountClaims(pod, t); err != nil {
 		return nil, nil, err

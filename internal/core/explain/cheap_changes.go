@@ -15,9 +15,9 @@ const (
 	pinnedMost     = 4 // how many pinned cells are tried
 )
 
-// cheap tries a shorter time limit, a higher priority and a free pinned cell. why is the code of
+// cheapChanges tries a shorter time limit, a higher priority and a free pinned cell. why is the code of
 // the gang's reason.
-func (t *suggester) cheap(why model.Code) {
+func (t *suggester) cheapChanges(why model.Code) {
 	if (why == model.PriorityAhead || why == model.Fragmented || why == model.HeldBack || why == model.BadHardware) &&
 		t.j.Spec.Priority >= cell.MinGuaranteed && decide.Books(t.s.VC(t.j.Space)) {
 		t.shorterLimit()
@@ -38,7 +38,7 @@ func (t *suggester) shorterLimit() {
 	starts := func(i int) bool {
 		out := *spec
 		out.TimeLimit = limits[i]
-		preempts, ok := t.instead(&out)
+		preempts, ok := t.tryInstead(&out)
 		return ok && len(preempts) == 0
 	}
 	if len(limits) == 0 || !starts(0) {
@@ -83,7 +83,7 @@ func (t *suggester) higherPriority(lifting bool) {
 	for _, p := range tries {
 		out := *t.j.Spec
 		out.Priority = p
-		if preempts, ok := t.ifFits(&out); ok && (lifting || len(preempts) == 0) {
+		if preempts, ok := t.tryIfFits(&out); ok && (lifting || len(preempts) == 0) {
 			t.add(model.Suggestion{Kind: model.HigherPriority, Priority: p}, preempts,
 				"it would start with priority %d instead of %d", p, own)
 			return
@@ -109,7 +109,7 @@ func (t *suggester) pinnedCell() {
 		for i := range out.Roles {
 			out.Roles[i].Pinned = r.Pinned
 		}
-		if preempts, ok := t.ifFits(&out); ok && len(preempts) == 0 {
+		if preempts, ok := t.tryIfFits(&out); ok && len(preempts) == 0 {
 			t.add(model.Suggestion{Kind: model.PinnedCell, Pinned: r.Pinned}, nil,
 				"it would start in the pinned cell %s, which is free", r.Pinned)
 			return
@@ -123,7 +123,7 @@ func (t *suggester) atMost() {
 	m := MostEver{t.s, t.j, t.g, t.role()}
 	r := &t.j.Spec.Roles[m.Role]
 	offered := func(tasks, leaves int32) bool {
-		return slices.ContainsFunc(t.out, func(g model.Suggestion) bool {
+		return slices.ContainsFunc(t.found, func(g model.Suggestion) bool {
 			return g.Role == r.Name && g.Tasks == tasks && g.Leaves == leaves
 		})
 	}

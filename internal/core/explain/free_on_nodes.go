@@ -9,16 +9,16 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-func (h *holdersOf) More() int { return h.MoreOwn + h.MoreOthers }
+func (h *shapeHolders) More() int { return h.MoreOwn + h.MoreOthers }
 
 // fitKeyOf is a key for what is the same for all gangs of a shape, such as rooms and holders.
 func fitKeyOf(j *tables.Job, g int) tables.FitKey {
 	return tables.FitKey{Space: j.Space, Prio: min(j.Spec.Priority, cell.MinGuaranteed), Shape: j.Gangs[g].Shape.Text}
 }
 
-// unboundOn adds for each node the leaves on which unbound cells of a gang's VC could be bound. It
+// bindableOn adds for each node the leaves on which unbound cells of a gang's VC could be bound. It
 // reports whether the sum is exact: the VC has as many unbound cells as there are places for them.
-func unboundOn(s *tables.Tables, j *tables.Job, g int, add func(node, free int32)) (exact bool) {
+func bindableOn(s *tables.Tables, j *tables.Job, g int, add func(node, free int32)) (exact bool) {
 	type kind struct {
 		chain int16
 		level cell.Level
@@ -44,7 +44,7 @@ func unboundOn(s *tables.Tables, j *tables.Job, g int, add func(node, free int32
 			return false
 		}
 		for _, c := range ch.NodeCells {
-			n := looseIn(s, c, ch.LeavesAt(kinds[k].level))
+			n := bindableLeaves(s, c, ch.LeavesAt(kinds[k].level))
 			sum += n
 			add(f.Cells[c].Node, min(n, leaves[k]))
 		}
@@ -53,9 +53,9 @@ func unboundOn(s *tables.Tables, j *tables.Job, g int, add func(node, free int32
 	return exact
 }
 
-// looseIn counts the leaves on a node in cells of a size that could be bound: they are healthy, in
+// bindableLeaves counts the leaves on a node in cells of a size that could be bound: they are healthy, in
 // no bound cell, promised to no gang, and used by opportunistic work at most.
-func looseIn(s *tables.Tables, node cell.CellID, size int32) (n int32) {
+func bindableLeaves(s *tables.Tables, node cell.CellID, size int32) (n int32) {
 	f := s.Cluster.Forest()
 	first := f.Cells[node].FirstLeaf
 	for from := first; from < first+cell.LeafID(f.NumLeaves(node)); from += cell.LeafID(size) {

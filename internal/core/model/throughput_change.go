@@ -7,7 +7,7 @@ import (
 )
 
 // throughputs compares the tables of throughputs, which are both in order.
-func (d *ModelPair) throughputs() []ThroughputChange {
+func (d *ConfigPair) throughputs() []ThroughputChange {
 	out := []ThroughputChange{}
 	was, is := d.Before.Throughputs, d.After.Throughputs
 	for len(was)+len(is) > 0 {

@@ -12,13 +12,13 @@ import (
 	"github.com/combsched/comb/internal/core/exit"
 )
 
-// ModelPair is two configurations to compare, and the renames between them.
-type ModelPair struct {
-	Before, After *Config
-	Served        func(cell.VCName) VCConfig // a VC's policy and settings before
-	Was, Is       *cell.Cluster              // clusters of Before and After; Was may be nil
-	Renamed       []Rename
-	RenamedNodes  []NodeRename
+// ConfigPair is two configurations to compare, and the renames between them.
+type ConfigPair struct {
+	Before, After          *Config
+	OldVCConfig            func(cell.VCName) VCConfig // a VC's policy and settings before
+	OldCluster, NewCluster *cell.Cluster              // clusters of Before and After; Was may be nil
+	Renamed                []Rename
+	RenamedNodes           []NodeRename
 }
 
 // ConfigChanges are the differences between two configurations. Empty lists are not nil.
@@ -33,12 +33,12 @@ type ConfigChanges struct {
 }
 
 // Compare returns the differences.
-func (d *ModelPair) Compare() ConfigChanges {
+func (d *ConfigPair) Compare() ConfigChanges {
 	var old *cell.Forest
-	if d.Was != nil {
-		old = d.Was.Forest()
+	if d.OldCluster != nil {
+		old = d.OldCluster.Forest()
 	}
-	now := d.Is.Forest()
+	now := d.NewCluster.Forest()
 	others := append(access.GrantChanges(d.access(), d.After.Access),
 		exit.Changes(d.Before.ExitRules, d.After.ExitRules)...)
 	return ConfigChanges{VCs: d.vcs(), SKUs: d.skus(), Chains: d.chains(old, now), Nodes: d.nodes(old, now),
@@ -48,7 +48,7 @@ func (d *ModelPair) Compare() ConfigChanges {
 
 // access returns the grants before in the virtual clusters that stay, under their new names. Grants
 // in removed ones are left out.
-func (d *ModelPair) access() (out []access.Grant) {
+func (d *ConfigPair) access() (out []access.Grant) {
 	for i := range d.After.Cluster.VCs {
 		name := d.After.Cluster.VCs[i].Name
 		for _, g := range d.Before.Access {
@@ -79,7 +79,7 @@ func (c *ConfigChanges) Sentences() (out []string) {
 }
 
 // vcWas returns the older name of a VC, its own when it was not renamed.
-func (d *ModelPair) vcWas(v cell.VCName) cell.VCName {
+func (d *ConfigPair) vcWas(v cell.VCName) cell.VCName {
 	for _, r := range d.Renamed {
 		if r.To == v {
 			return r.From
@@ -97,7 +97,7 @@ func findVC(c *Config, v cell.VCName) *cell.VCSpec {
 }
 
 // vcs compares the virtual clusters.
-func (d *ModelPair) vcs() []VCChange {
+func (d *ConfigPair) vcs() []VCChange {
 	out := []VCChange{}
 	pinsBefore, pinsAfter := pinPaths(&d.Before.Cluster, d.RenamedNodes), pinPaths(&d.After.Cluster, nil)
 	for i := range d.After.Cluster.VCs {
@@ -115,9 +115,9 @@ func (d *ModelPair) vcs() []VCChange {
 		c.Cells, c.Own = cellsChanges(d.Before, d.After, old, v), d.ownChanges(old.Name, v.Name)
 		c.Pins = pinChanges(old, v, pinsBefore, pinsAfter)
 		if c.Kind != Added {
-			c.Rules = append(d.parentChange(old, v), ruleChanges(d.Served(old.Name), *OfVC(d.After, v.Name))...)
+			c.Rules = append(d.parentChange(old, v), ruleChanges(d.OldVCConfig(old.Name), *ConfigOfVC(d.After, v.Name))...)
 		} else {
-			c.Rules = ruleChanges(VCConfig{Policy: "fifo"}, *OfVC(d.After, v.Name))
+			c.Rules = ruleChanges(VCConfig{Policy: "fifo"}, *ConfigOfVC(d.After, v.Name))
 		}
 		if c.Kind != Changed || c.Was != "" || len(c.Cells)+len(c.Own)+len(c.Pins)+len(c.Rules) > 0 {
 			out = append(out, c)
@@ -125,7 +125,7 @@ func (d *ModelPair) vcs() []VCChange {
 	}
 	for i := range d.Before.Cluster.VCs {
 		v := &d.Before.Cluster.VCs[i]
-		if now := VCNow(d.Renamed, v.Name); findVC(d.After, now) != nil {
+		if now := NewVCName(d.Renamed, v.Name); findVC(d.After, now) != nil {
 			continue
 		}
 		out = append(out, VCChange{Name: v.Name, Kind: Removed,
@@ -159,15 +159,15 @@ func cellsChanges(before, after *Config, was, is *cell.VCSpec) []CellsChange {
 }
 
 // ownChanges compares the cells for a VC's own jobs, if other VCs are inside it before or after.
-func (d *ModelPair) ownChanges(was, is cell.VCName) []CellsChange {
-	if !Divided(d.Before, was) && !Divided(d.After, is) {
+func (d *ConfigPair) ownChanges(was, is cell.VCName) []CellsChange {
+	if !HasChildVCs(d.Before, was) && !HasChildVCs(d.After, is) {
 		return nil
 	}
-	return cellsChanges(d.Before, d.After, ownCells(d.Was, was), ownCells(d.Is, is))
+	return cellsChanges(d.Before, d.After, ownCells(d.OldCluster, was), ownCells(d.NewCluster, is))
 }
 
-// Divided reports whether other VCs are inside one.
-func Divided(c *Config, v cell.VCName) bool {
+// HasChildVCs reports whether other VCs are inside one.
+func HasChildVCs(c *Config, v cell.VCName) bool {
 	return slices.ContainsFunc(c.Cluster.VCs, func(s cell.VCSpec) bool { return v != "" && s.Parent == v })
 }
 
@@ -187,8 +187,8 @@ func ownCells(c *cell.Cluster, v cell.VCName) *cell.VCSpec {
 }
 
 // parentChange is the change of the VC that a VC is inside of; empty if there is none.
-func (d *ModelPair) parentChange(was, is *cell.VCSpec) []RuleChange {
-	if VCNow(d.Renamed, was.Parent) == is.Parent {
+func (d *ConfigPair) parentChange(was, is *cell.VCSpec) []RuleChange {
+	if NewVCName(d.Renamed, was.Parent) == is.Parent {
 		return nil
 	}
 	return []RuleChange{{Key: parentKey, Before: string(was.Parent), After: string(is.Parent)}}
@@ -222,7 +222,7 @@ func pinPaths(s *cell.Spec, renamed []NodeRename) map[cell.PinnedID]string {
 	walk = func(c *cell.CellSpec, above string) {
 		path := above + c.Address
 		if isNode(s, c.Type) {
-			path = above + string(NodeNow(renamed, cell.NodeName(c.Address)))
+			path = above + string(NewNodeName(renamed, cell.NodeName(c.Address)))
 		}
 		if c.Pinned != "" {
 			out[c.Pinned] = path
@@ -299,7 +299,7 @@ func durationText(d Duration) string {
 }
 
 // chains compares the cells and leaves of the chains. old is nil before the first configuration.
-func (d *ModelPair) chains(old, now *cell.Forest) []ChainChange {
+func (d *ConfigPair) chains(old, now *cell.Forest) []ChainChange {
 	counts := map[cell.ChainName]*ChainChange{}
 	at := func(n cell.ChainName) *ChainChange {
 		if counts[n] == nil {
@@ -375,7 +375,7 @@ func levelsOf(c *Config, name cell.ChainName) []cell.LevelSpec {
 }
 
 // rules compares the settings of the whole cluster.
-func (d *ModelPair) rules() []RuleChange {
+func (d *ConfigPair) rules() []RuleChange {
 	if d.Before.HalfLife == d.After.HalfLife {
 		return []RuleChange{}
 	}
@@ -402,7 +402,7 @@ func halfLifeText(r RuleChange) string {
 }
 
 // nodes compares the nodes by name and by their leaves.
-func (d *ModelPair) nodes(old, now *cell.Forest) []NodeChange {
+func (d *ConfigPair) nodes(old, now *cell.Forest) []NodeChange {
 	out := []NodeChange{}
 	was, is := leavesOfNodes(d.Before, old), leavesOfNodes(d.After, now)
 	older := map[cell.NodeName]cell.NodeName{}
@@ -430,7 +430,7 @@ func (d *ModelPair) nodes(old, now *cell.Forest) []NodeChange {
 	}
 	for name, had := range was { // sorted below
 		_, stays := is[name]
-		if !stays && NodeNow(d.RenamedNodes, name) == name {
+		if !stays && NewNodeName(d.RenamedNodes, name) == name {
 			out = append(out, NodeChange{Name: name, Kind: Removed, Before: had.leaves, Had: had.text})
 		}
 	}

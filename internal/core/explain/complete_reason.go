@@ -18,29 +18,29 @@ import (
 // maxNamed bounds how many jobs or nodes a reason names. It says how many more there are.
 const maxNamed = 10
 
-// few cuts a list to maxNamed entries and returns how many were left out. With s.Whole it leaves
+// firstNamed cuts a list to maxNamed entries and returns how many were left out. With s.Whole it leaves
 // out none, since all that a reason names is then tried.
-func few[T any](s *Explainer, all []T) ([]T, int) {
-	if s.Whole || len(all) <= maxNamed {
+func firstNamed[T any](s *Explainer, all []T) ([]T, int) {
+	if s.NameAll || len(all) <= maxNamed {
 		return slices.Clone(all), 0
 	}
 	return slices.Clone(all[:maxNamed]), len(all) - maxNamed
 }
 
-// shortened cuts the jobs and nodes of a reason as few does.
-func shortened(s *Explainer, r model.Reason) model.Reason {
-	if more := len(r.Jobs) - maxNamed; more > 0 && !s.Whole {
+// shortReason cuts the jobs and nodes of a reason as few does.
+func shortReason(s *Explainer, r model.Reason) model.Reason {
+	if more := len(r.Jobs) - maxNamed; more > 0 && !s.NameAll {
 		r.Jobs, r.More = slices.Clone(r.Jobs[:maxNamed]), r.More+more
 	}
-	if more := len(r.Nodes) - maxNamed; more > 0 && !s.Whole {
+	if more := len(r.Nodes) - maxNamed; more > 0 && !s.NameAll {
 		r.Nodes, r.MoreNodes = slices.Clone(r.Nodes[:maxNamed]), r.MoreNodes+more
 	}
 	return r
 }
 
-// listed is a text of the first maxNamed jobs, as a reader calls them, and of how many more there
+// jobsText is a text of the first maxNamed jobs, as a reader calls them, and of how many more there
 // are: those of ids that are left out, and more.
-func listed(s *Explainer, reader model.Subject, ids []model.JobID, more int) string {
+func jobsText(s *Explainer, reader model.Subject, ids []model.JobID, more int) string {
 	if len(ids) == 0 {
 		return "no job"
 	}
@@ -54,8 +54,8 @@ func listed(s *Explainer, reader model.Subject, ids []model.JobID, more int) str
 	return strings.Join(out, ", ")
 }
 
-// fewNodes is a text of the first maxNamed nodes and of how many more there are.
-func fewNodes(nodes []cell.NodeName) string {
+// firstNodesText is a text of the first maxNamed nodes and of how many more there are.
+func firstNodesText(nodes []cell.NodeName) string {
 	if more := len(nodes) - maxNamed; more > 0 {
 		return model.NodesText(nodes[:maxNamed]) + fmt.Sprintf(" and %d more", more)
 	}
@@ -67,7 +67,7 @@ func fewNodes(nodes []cell.NodeName) string {
 // ahead.
 func aheadOf(s *Explainer, j *tables.Job) []model.JobID {
 	order := s.order(s.Space(j.Spec.VC))
-	n := int(s.Ranks.at[j.ID]) - 1
+	n := int(s.Orders.position[j.ID]) - 1
 	if n < 0 {
 		n = sort.Search(len(order), func(i int) bool { return s.Find(order[i]).Spec.Priority < j.Spec.Priority })
 	}
@@ -90,55 +90,55 @@ func union(a, b []model.JobID) []model.JobID {
 }
 
 const (
-	besidesMost = 8   // rounds in which a missing obstacle is looked for
-	firstMost   = 4   // rounds in which jobs are looked for that would take the cells first
-	othersEnds  = 8   // jobs of other virtual clusters whose end is tried
-	aloneMost   = 32  // jobs whose end is tried, each alone
-	behindMost  = 12  // of these, jobs that wait behind it, or in one other virtual cluster
-	wholeMost   = 100 // jobs and nodes that are removed in one try
+	besidesMost  = 8   // rounds in which a missing obstacle is looked for
+	firstMost    = 4   // rounds in which jobs are looked for that would take the cells first
+	otherVCsMost = 8   // jobs of other virtual clusters whose end is tried
+	aloneMost    = 32  // jobs whose end is tried, each alone
+	behindMost   = 12  // of these, jobs that wait behind it, or in one other virtual cluster
+	namedMost    = 100 // jobs and nodes that are removed in one try
 )
 
-// besides checks that a reason is complete: on a copy it removes all jobs and nodes that the page
+// completeReason checks that a reason is complete: on a copy it removes all jobs and nodes that the page
 // names, at one instant and one after the other. If the gang still does not start it adds to the
 // reason what is missing: jobs that would take the cells first, hardware out of service or work of
 // other virtual clusters where the VC's cells could be bound, or what the gang would wait for then.
 // alone are the jobs that are named since the end of each alone would start the gang.
-func (t *suggester) besides(r *model.Reason, ahead, alone []model.JobID) {
+func (t *suggester) completeReason(r *model.Reason, ahead, alone []model.JobID) {
 	switch {
-	case ownReason(r) || slices.Contains(r.Jobs, t.j.ID): // it waits for its own job
+	case independentReason(r) || slices.Contains(r.Jobs, t.j.ID): // it waits for its own job
 		return
 	case t.j.Spec.Gangs[t.g].Extra || r.Code == model.HeldUnknown && t.j.Gangs[t.g].Attempt != tables.None:
 		return
 	}
-	was := t.cut
+	was := t.untried
 	if len(r.Nodes) > 0 && len(r.Jobs) == 0 { // the reason says that these nodes suffice
-		if first, ok := t.gone(t.nodes(r), nil); ok && len(first) > 0 {
+		if first, ok := t.startsWithout(t.namedNodes(r), nil); ok && len(first) > 0 {
 			r.Message += "; " + t.s.jobList(t.j.Spec.User, first) + " would get that room first"
 			r.Jobs = append(r.Jobs, first...)
 		}
 	}
 	for range besidesMost { // what is added now may let other jobs start before the gang
 		nodes, jobs := t.named(r, ahead, alone)
-		if len(nodes)+len(jobs) > wholeMost {
+		if len(nodes)+len(jobs) > namedMost {
 			return // that would cost too much
 		}
 		had := len(r.Message)
-		first, ok := t.gone(nodes, jobs)
-		if !ok && t.cut == was {
-			more, found := t.missing(r, nodes, union(jobs, first))
+		first, ok := t.startsWithout(nodes, jobs)
+		if !ok && t.untried == was {
+			more, found := t.addMissing(r, nodes, union(jobs, first))
 			if first, ok = union(first, more), found; !ok {
-				ok = t.rest(r, nodes, union(jobs, first), false)
+				ok = t.withoutNamed(r, nodes, union(jobs, first), false)
 			}
 		}
 		if len(first) > 0 {
 			r.Message += "; " + t.s.jobList(t.j.Spec.User, first) + " would get that room first"
 			r.Jobs = union(r.Jobs, first)
 		}
-		if ok && t.cut == was && len(r.Message) == had && len(r.Besides) == 0 {
-			ok = t.rest(r, nodes, jobs, true)
+		if ok && t.untried == was && len(r.Message) == had && len(r.Besides) == 0 {
+			ok = t.withoutNamed(r, nodes, jobs, true)
 		}
 		switch {
-		case t.cut != was || ok && (len(r.Message) == had || len(r.Besides) > 0):
+		case t.untried != was || ok && (len(r.Message) == had || len(r.Besides) > 0):
 			return
 		case !ok:
 			r.Message += "; more keeps it waiting than is named here"
@@ -147,9 +147,9 @@ func (t *suggester) besides(r *model.Reason, ahead, alone []model.JobID) {
 	}
 }
 
-// ownReason reports whether a gang waits for something else than other jobs and nodes, such as a
+// independentReason reports whether a gang waits for something else than other jobs and nodes, such as a
 // hold or a back-off.
-func ownReason(r *model.Reason) bool {
+func independentReason(r *model.Reason) bool {
 	switch r.Code {
 	case model.NeverFits, model.QuotaExceeded, model.QuarantinedJob, model.OnHold, model.BackOff, model.NotYetDecided:
 		return true
@@ -159,8 +159,8 @@ func ownReason(r *model.Reason) bool {
 	return false
 }
 
-// nodes returns the numbers of the nodes that a reason names.
-func (t *suggester) nodes(r *model.Reason) (nodes []int32) {
+// namedNodes returns the numbers of the nodes that a reason names.
+func (t *suggester) namedNodes(r *model.Reason) (nodes []int32) {
 	for _, n := range r.Nodes {
 		nodes = append(nodes, t.s.Cluster.Forest().NodeIndex(n))
 	}
@@ -172,7 +172,7 @@ func (t *suggester) nodes(r *model.Reason) (nodes []int32) {
 func (t *suggester) named(r *model.Reason, ahead, alone []model.JobID) (nodes []int32, jobs []model.JobID) {
 	jobs = slices.Concat(r.Jobs, inTheWay(t.s, t.j, int(t.g), r), ahead, alone)
 	slices.Sort(jobs)
-	return t.nodes(r), slices.Compact(jobs)
+	return t.namedNodes(r), slices.Compact(jobs)
 }
 
 // oneByOne is the order in which jobs are removed one after the other: those that wait, then those
@@ -184,24 +184,24 @@ func oneByOne(s *status.Status, ids []model.JobID) []model.JobID {
 	return out
 }
 
-// rest removes all that is named and adds to the reason what the gang waits for then. It reports
+// withoutNamed removes all that is named and adds to the reason what the gang waits for then. It reports
 // whether the gang starts or something was added. With turns jobs are removed one after the other,
 // else at one instant.
-func (t *suggester) rest(r *model.Reason, nodes []int32, jobs []model.JobID, turns bool) bool {
+func (t *suggester) withoutNamed(r *model.Reason, nodes []int32, jobs []model.JobID, turns bool) bool {
 	all := []model.JobID{}
 	if !turns {
 		all = jobs
 	}
-	w := t.changing(nodes, all)
+	w := t.copyAfter(nodes, all)
 	if w == nil {
 		return false
 	}
-	w.Whole = true
+	w.NameAll = true
 	settle := func() bool {
 		_, ok := w.starts(t.j.ID, t.g)
 		if !ok {
-			w.obey()
-			ok = t.begun(w)
+			w.endStopping()
+			ok = t.anyPlaced(w)
 		}
 		return ok
 	}
@@ -215,14 +215,14 @@ func (t *suggester) rest(r *model.Reason, nodes []int32, jobs []model.JobID, tur
 			ok = settle()
 		}
 	}
-	if ok = ok || t.begun(w); !t.uncut(w) || ok {
+	if ok = ok || t.anyPlaced(w); !t.uncut(w) || ok {
 		return ok
 	}
-	return t.addRest(r, w, nodes, jobs, turns)
+	return t.addRemaining(r, w, nodes, jobs, turns)
 }
 
-// begun reports whether a gang of the job that waits has its cells on a copy.
-func (t *suggester) begun(w *WhatIf) bool {
+// anyPlaced reports whether a gang of the job that waits has its cells on a copy.
+func (t *suggester) anyPlaced(w *WhatIf) bool {
 	for g := range t.j.Gangs {
 		if t.j.Gangs[g].Attempt == tables.None && w.Placed(t.j.ID, int32(g)) {
 			return true
@@ -231,10 +231,10 @@ func (t *suggester) begun(w *WhatIf) bool {
 	return false
 }
 
-// addRest adds to a reason what the gang waits for on a copy from which all that is named was
+// addRemaining adds to a reason what the gang waits for on a copy from which all that is named was
 // removed, at one instant or in turns. It reports whether there was something to add, or the next
 // decision starts the gang.
-func (t *suggester) addRest(r *model.Reason, w *WhatIf, nodes []int32, jobs []model.JobID, turns bool) bool {
+func (t *suggester) addRemaining(r *model.Reason, w *WhatIf, nodes []int32, jobs []model.JobID, turns bool) bool {
 	j := w.Find(t.j.ID)
 	if j == nil || int(t.g) >= len(j.Gangs) || !j.Gangs[t.g].Waiting {
 		return false
@@ -251,7 +251,7 @@ func (t *suggester) addRest(r *model.Reason, w *WhatIf, nodes []int32, jobs []mo
 	for _, id := range union(why.Jobs, inTheWay(w.Explainer, j, int(t.g), &why)) {
 		switch {
 		case id == t.j.ID || t.s.Find(id) == nil || slices.Contains(jobs, id):
-		case slices.Contains(w.took, id):
+		case slices.Contains(w.gotCells, id):
 			first = append(first, id)
 		default:
 			others = append(others, id)
@@ -280,7 +280,7 @@ func (t *suggester) addRest(r *model.Reason, w *WhatIf, nodes []int32, jobs []mo
 	if why.Code == model.NotYetDecided { // the next decision starts it
 		return true
 	}
-	if ownReason(&why) || why.Code == model.NotLent {
+	if independentReason(&why) || why.Code == model.NotLent {
 		r.Besides = append(r.Besides, why.Code)
 		text := strings.TrimPrefix(strings.TrimPrefix(why.Message, "it would fit, but "), "it would fit apart, but ")
 		if text, _, _ = strings.Cut(text, ": it starts"); !strings.Contains(r.Message, text) {
@@ -291,15 +291,17 @@ func (t *suggester) addRest(r *model.Reason, w *WhatIf, nodes []int32, jobs []mo
 	return false
 }
 
-// missing adds to a reason the nodes that must be in service as well, or the jobs of other virtual
+// addMissing adds to a reason the nodes that must be in service as well, or the jobs of other virtual
 // clusters that must end, or both where neither suffices. It returns the jobs that would take the
 // cells first even then.
-func (t *suggester) missing(r *model.Reason, nodes []int32, jobs []model.JobID) (first []model.JobID, ok bool) {
-	bad, others := t.s.illsFor(t.j, int(t.g), nil).nodes, t.elsewhereEnds()
+func (t *suggester) addMissing(r *model.Reason, nodes []int32, jobs []model.JobID) (first []model.JobID, ok bool) {
+	bad, others := t.s.badNodesFor(t.j, int(t.g), nil).nodes, t.otherVCHolders()
 	bad = slices.DeleteFunc(bad, func(n int32) bool { return slices.Contains(nodes, n) })
 	others = slices.DeleteFunc(others, func(id model.JobID) bool { return slices.Contains(jobs, id) })
-	mended := func(more ...int32) ([]model.JobID, bool) { return t.gone(slices.Concat(nodes, more), jobs) }
-	ended := func(more ...model.JobID) ([]model.JobID, bool) { return t.gone(nodes, slices.Concat(jobs, more)) }
+	mended := func(more ...int32) ([]model.JobID, bool) { return t.startsWithout(slices.Concat(nodes, more), jobs) }
+	ended := func(more ...model.JobID) ([]model.JobID, bool) {
+		return t.startsWithout(nodes, slices.Concat(jobs, more))
+	}
 	set, first := budget.Fewest(bad, mended)
 	ends, after := budget.Fewest(others, ended)
 	word := " or "
@@ -307,12 +309,12 @@ func (t *suggester) missing(r *model.Reason, nodes []int32, jobs []model.JobID) 
 	case len(set)+len(ends) == 0:
 		word = " and "
 		all := slices.Concat(jobs, others)
-		both := func(more ...int32) ([]model.JobID, bool) { return t.gone(slices.Concat(nodes, more), all) }
+		both := func(more ...int32) ([]model.JobID, bool) { return t.startsWithout(slices.Concat(nodes, more), all) }
 		if set, first = budget.Fewest(bad, both); len(set) > 0 {
 			some := slices.Concat(nodes, set)
 			ends, first = budget.Fewest(others, func(more ...model.JobID) ([]model.JobID,
 				bool) {
-				return t.gone(some, slices.Concat(jobs, more))
+				return t.startsWithout(some, slices.Concat(jobs, more))
 			})
 		}
 		if len(ends) == 0 {
@@ -321,7 +323,7 @@ func (t *suggester) missing(r *model.Reason, nodes []int32, jobs []model.JobID) 
 	case len(set) == 0:
 		first = after
 	case len(ends) > 0: // either suffices, and both together must, since the page names both
-		if first, ok = t.gone(slices.Concat(nodes, set), slices.Concat(jobs, ends)); !ok {
+		if first, ok = t.startsWithout(slices.Concat(nodes, set), slices.Concat(jobs, ends)); !ok {
 			ends = nil
 			first, _ = mended(set...)
 		}
@@ -344,11 +346,11 @@ func (t *suggester) missing(r *model.Reason, nodes []int32, jobs []model.JobID) 
 	return first, true
 }
 
-// gone reports whether the gang starts when nodes are in service and jobs have ended. Jobs that
+// startsWithout reports whether the gang starts when nodes are in service and jobs have ended. Jobs that
 // take the cells before it are removed as well, and are returned.
-func (t *suggester) gone(nodes []int32, jobs []model.JobID) (first []model.JobID, ok bool) {
+func (t *suggester) startsWithout(nodes []int32, jobs []model.JobID) (first []model.JobID, ok bool) {
 	for range firstMost {
-		w := t.changing(nodes, slices.Concat(jobs, first))
+		w := t.copyAfter(nodes, slices.Concat(jobs, first))
 		if w == nil {
 			return first, false
 		}
@@ -357,8 +359,8 @@ func (t *suggester) gone(nodes []int32, jobs []model.JobID) (first []model.JobID
 			return first, true
 		}
 		had := len(first)
-		for _, id := range w.took {
-			if o := t.s.Find(id); o != nil && id != t.j.ID && t.stronger(o) && !slices.Contains(first, id) {
+		for _, id := range w.gotCells {
+			if o := t.s.Find(id); o != nil && id != t.j.ID && t.mayBlock(o) && !slices.Contains(first, id) {
 				first = append(first, id)
 			}
 		}
@@ -369,18 +371,18 @@ func (t *suggester) gone(nodes []int32, jobs []model.JobID) (first []model.JobID
 	return first, false
 }
 
-// stronger reports whether this gang cannot have the cells of another job by its guarantee: it is
+// mayBlock reports whether this gang cannot have the cells of another job by its guarantee: it is
 // opportunistic, or both are guaranteed.
-func (t *suggester) stronger(o *tables.Job) bool {
+func (t *suggester) mayBlock(o *tables.Job) bool {
 	return t.j.Spec.Priority < cell.MinGuaranteed || o.Spec.Priority >= cell.MinGuaranteed
 }
 
-// elsewhereEnds returns guaranteed jobs of other virtual clusters that run where the gang could, at
-// most othersEnds.
-func (t *suggester) elsewhereEnds() (out []model.JobID) {
+// otherVCHolders returns guaranteed jobs of other virtual clusters that run where the gang could, at
+// most otherVCsMost.
+func (t *suggester) otherVCHolders() (out []model.JobID) {
 	for i := range t.s.Attempts {
 		a := &t.s.Attempts[i]
-		if a.Job == tables.None || a.State == model.AttemptReserving || len(out) == othersEnds {
+		if a.Job == tables.None || a.State == model.AttemptReserving || len(out) == otherVCsMost {
 			continue
 		}
 		al := t.s.Cluster.Alloc(a.Alloc)
@@ -392,25 +394,25 @@ func (t *suggester) elsewhereEnds() (out []model.JobID) {
 	return out
 }
 
-// alone returns jobs that the page does not name, of which each would let the gang start if it
-// alone ended. There are such jobs where hardware is out of service, since cells may be bound in
+// sufficingAlone returns jobs that the page does not name, of which each would let the gang start if it
+// sufficingAlone ended. There are such jobs where hardware is out of service, since cells may be bound in
 // many ways, and where a job behind the gang may keep it waiting, as with backfill.
-func (t *suggester) alone(r *model.Reason, ahead []model.JobID) (out []model.JobID) {
-	if ownReason(r) || t.j.Spec.Gangs[t.g].Extra {
+func (t *suggester) sufficingAlone(r *model.Reason, ahead []model.JobID) (out []model.JobID) {
+	if independentReason(r) || t.j.Spec.Gangs[t.g].Extra {
 		return nil
 	}
 	_, named := t.named(r, ahead, nil)
-	list := t.lone(r, named)
+	list := t.aloneCandidates(r, named)
 	if len(list) == 0 {
 		return nil
 	}
 	starts := func(ids ...model.JobID) bool {
-		w := t.changing(nil, ids)
+		w := t.copyAfter(nil, ids)
 		if w == nil {
 			return false
 		}
 		_, ok := w.starts(t.j.ID, t.g)
-		ok = ok || t.begun(w)
+		ok = ok || t.anyPlaced(w)
 		return t.uncut(w) && ok
 	}
 	if starts() {
@@ -425,11 +427,11 @@ func (t *suggester) alone(r *model.Reason, ahead []model.JobID) (out []model.Job
 	return out
 }
 
-// lone lists the jobs for alone to try, without those that are named: the first that wait behind
+// aloneCandidates lists the jobs for alone to try, without those that are named: the first that wait behind
 // the gang, unless only those ahead can keep it waiting; those that run where it could, if
 // hardware is out of service or cells are promised to it; and if bad hardware is charged to VCs
 // (doomed), those that wait in other virtual clusters with few waiting jobs.
-func (t *suggester) lone(r *model.Reason, named []model.JobID) (out []model.JobID) {
+func (t *suggester) aloneCandidates(r *model.Reason, named []model.JobID) (out []model.JobID) {
 	s, seen := t.s, map[model.JobID]bool{t.j.ID: true}
 	for _, id := range named {
 		seen[id] = true
@@ -467,16 +469,16 @@ func (t *suggester) lone(r *model.Reason, named []model.JobID) (out []model.JobI
 // at its priority, in order of id: those of its own VC, and those of other VCs on the only
 // nodes that it may use. If jobs hold leaves of these nodes and its VC has cells to bind
 // there, jobs of the VC on other nodes are left out: they are not in its way.
-func (s *Explainer) holdersFor(j *tables.Job, g int) (h holdersOf) {
+func (s *Explainer) holdersFor(j *tables.Job, g int) (h shapeHolders) {
 	all := allHolders(s, j, g)
-	h.Own, h.MoreOwn = few(s, all.Own)
-	h.Others, h.MoreOthers = few(s, all.Others)
+	h.Own, h.MoreOwn = firstNamed(s, all.Own)
+	h.Others, h.MoreOthers = firstNamed(s, all.Others)
 	return h
 }
 
 // allHolders is holdersFor without a bound on the number; its result is kept for the shape.
-func allHolders(s *Explainer, j *tables.Job, g int) holdersOf {
-	r, key := inCommon(s), fitKeyOf(j, g)
+func allHolders(s *Explainer, j *tables.Job, g int) shapeHolders {
+	r, key := reasonCacheOf(s), fitKeyOf(j, g)
 	all, ok := r.holders[key]
 	if !ok {
 		all.Own, all.Others = holdersNow(s, j, g)
@@ -488,7 +490,7 @@ func allHolders(s *Explainer, j *tables.Job, g int) holdersOf {
 // holdersNow finds the jobs for allHolders.
 func holdersNow(s *Explainer, j *tables.Job, g int) (own, others []model.JobID) {
 	space, opportunistic := s.Space(j.Spec.VC), j.Spec.Priority < cell.MinGuaranteed
-	its := s.itsNodes(j)
+	its := s.onlyNodes(j)
 	var elsewhere []model.JobID
 	for i := range s.Attempts {
 		a := &s.Attempts[i]
@@ -497,7 +499,7 @@ func holdersNow(s *Explainer, j *tables.Job, g int) (own, others []model.JobID) 
 		}
 		al := s.Cluster.Alloc(a.Alloc)
 		switch same := al.Opportunistic() == opportunistic; {
-		case s.standsOn(j, g, a, its) && (same || opportunistic):
+		case s.holdsOn(j, g, a, its) && (same || opportunistic):
 			if al.Space == space {
 				own = append(own, a.ID.Job)
 			} else {
@@ -507,7 +509,7 @@ func holdersNow(s *Explainer, j *tables.Job, g int) (own, others []model.JobID) 
 			elsewhere = append(elsewhere, a.ID.Job)
 		}
 	}
-	if len(own)+len(others) == 0 || !opportunistic && !s.bindsOn(j, g, its) {
+	if len(own)+len(others) == 0 || !opportunistic && !s.couldBindOn(j, g, its) {
 		own = append(own, elsewhere...)
 	}
 	slices.Sort(own)
@@ -515,17 +517,17 @@ func holdersNow(s *Explainer, j *tables.Job, g int) (own, others []model.JobID) 
 	return slices.Compact(own), slices.Compact(others)
 }
 
-// itsNodes are the only nodes that a job may use, nil if all.
-func (s *Explainer) itsNodes(j *tables.Job) cell.NodeSet {
+// onlyNodes are the only nodes that a job may use, nil if all.
+func (s *Explainer) onlyNodes(j *tables.Job) cell.NodeSet {
 	if !j.Spec.Restricted() {
 		return nil
 	}
 	return s.AllowedNodes(j.Spec)
 }
 
-// standsOn reports whether an attempt holds leaves that a gang could use on given nodes; false for
+// holdsOn reports whether an attempt holds leaves that a gang could use on given nodes; false for
 // nil.
-func (s *Explainer) standsOn(j *tables.Job, g int, a *tables.Attempt, its cell.NodeSet) bool {
+func (s *Explainer) holdsOn(j *tables.Job, g int, a *tables.Attempt, its cell.NodeSet) bool {
 	f := s.Cluster.Forest()
 	return its != nil && slices.ContainsFunc(s.Cluster.Alloc(a.Alloc).Placement.Tasks, func(t cell.Task) bool {
 		if len(t.Leaves) == 0 || !its.Has(f.NodeIndex(t.Node)) {
@@ -536,9 +538,9 @@ func (s *Explainer) standsOn(j *tables.Job, g int, a *tables.Attempt, its cell.N
 	})
 }
 
-// bindsOn reports whether a gang fits, by the number of leaves, the cells of its VC that are not
+// couldBindOn reports whether a gang fits, by the number of leaves, the cells of its VC that are not
 // bound yet or are bound at given nodes.
-func (s *Explainer) bindsOn(j *tables.Job, g int, its cell.NodeSet) bool {
+func (s *Explainer) couldBindOn(j *tables.Job, g int, its cell.NodeSet) bool {
 	f := s.Cluster.Forest()
 	var around []cell.CellID
 	for i := range f.Nodes {
@@ -564,18 +566,18 @@ func (s *Explainer) bindsOn(j *tables.Job, g int, its cell.NodeSet) bool {
 // For an opportunistic gang they are all that hold cells which it could use. The first to end comes
 // first; jobs without a limit come last, by id.
 func (s *Explainer) endable(j *tables.Job, g int) []model.JobID {
-	return s.ending(j, g, s.Slots.Of(j.ID))
+	return s.endableWithout(j, g, s.Slots.Of(j.ID))
 }
 
-// ending is endable without the job in a slot; tables.None leaves out no job.
-func (s *Explainer) ending(j *tables.Job, g int, own int32) []model.JobID {
+// endableWithout is endable without the job in a slot; tables.None leaves out no job.
+func (s *Explainer) endableWithout(j *tables.Job, g int, own int32) []model.JobID {
 	type holder struct {
 		id   model.JobID
 		ends model.Time
 	}
 	space := s.Space(j.Spec.VC)
 	guaranteed := j.Spec.Priority >= cell.MinGuaranteed
-	its := s.itsNodes(j)
+	its := s.onlyNodes(j)
 	var all []holder
 	at := map[model.JobID]int{}
 	for i := range s.Attempts {
@@ -585,7 +587,7 @@ func (s *Explainer) ending(j *tables.Job, g int, own int32) []model.JobID {
 		}
 		al := s.Cluster.Alloc(a.Alloc)
 		beside := guaranteed && (al.Opportunistic() && !s.StandsBefore(a, j, g) || al.Space != space &&
-			!s.standsOn(j, g, a, its)) && a.State != model.AttemptUnknown
+			!s.holdsOn(j, g, a, its)) && a.State != model.AttemptUnknown
 		if (beside || !s.onUsableChain(j, g, a)) && !s.drainsFor(j, g, a, its) {
 			continue
 		}

@@ -11,10 +11,10 @@ func TestRotationByHand(t *testing.T) {
 	a, b := AttemptID{Job: 1, N: 1}, AttemptID{Job: 2, N: 1}
 	r := Rotation{Turns: [][]AttemptID{{a}, {b}}, Quantum: Minute, Epoch: 1000}
 	at := func(s int) Time { return r.Epoch.Add(Duration(s) * Second) }
-	if got := r.After(a, at(0), 100*Second); got != at(160) {
+	if got := r.RunReachedAt(a, at(0), 100*Second); got != at(160) {
 		t.Errorf("the first ends at %d, want 160 s", got)
 	}
-	if got := r.After(b, at(0), 100*Second); got != at(220) {
+	if got := r.RunReachedAt(b, at(0), 100*Second); got != at(220) {
 		t.Errorf("the second ends at %d, want 220 s", got)
 	}
 	if got := r.Ran(b, at(30), at(190)); got != 70*Second {
@@ -24,7 +24,7 @@ func TestRotationByHand(t *testing.T) {
 		t.Error("the turns do not change at 60 and 120 s")
 	}
 	packed := Rotation{Turns: [][]AttemptID{{a, b}}, Epoch: 1000}
-	if packed.After(b, at(5), 10*Second) != at(15) || packed.Ran(a, at(5), at(9)) != 4*Second || packed.Change(at(5)) != 0 {
+	if packed.RunReachedAt(b, at(5), 10*Second) != at(15) || packed.Ran(a, at(5), at(9)) != 4*Second || packed.Change(at(5)) != 0 {
 		t.Error("who is packed does not run all the time")
 	}
 }
@@ -70,7 +70,7 @@ func TestRotationAgreesWithTicks(t *testing.T) {
 		if had < need {
 			at = forever
 		}
-		if got := r.After(id, from, need); got != at {
+		if got := r.RunReachedAt(id, from, need); got != at {
 			t.Fatalf("%+v: %v ran for %d since %d at %d, want %d", r, id, need, from, got, at)
 		}
 	}

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Renamed warns of added virtual clusters that have the very cells of a removed one: they were
+// LikelyRenames warns of added virtual clusters that have the very cells of a removed one: they were
 // probably renamed. The cluster file does not say so, and their jobs would be left behind.
-func (p *ConfigPlan) Renamed() (texts []string) {
+func (p *ConfigPlan) LikelyRenames() (texts []string) {
 	for i := range p.VCs {
 		now := &p.VCs[i]
 		was := slices.IndexFunc(p.VCs, func(v VCChange) bool {
-			return v.Kind == Removed && now.Kind == Added && now.Was == "" && succeeds(now, &v)
+			return v.Kind == Removed && now.Kind == Added && now.Was == "" && sameCells(now, &v)
 		})
 		if was >= 0 {
 			from := p.VCs[was].Name
@@ -22,8 +22,8 @@ func (p *ConfigPlan) Renamed() (texts []string) {
 	return texts
 }
 
-// succeeds reports whether an added virtual cluster has the cells that a removed one had.
-func succeeds(added, removed *VCChange) bool {
+// sameCells reports whether an added virtual cluster has the cells that a removed one had.
+func sameCells(added, removed *VCChange) bool {
 	if len(added.Cells)+len(added.Pins) == 0 || len(added.Cells) != len(removed.Cells) ||
 		len(added.Pins) != len(removed.Pins) {
 		return false

@@ -84,9 +84,9 @@ func (r *Rotation) Change(after Time) Time {
 	return after.Add(r.Quantum - Duration(after-r.Epoch)%r.Quantum)
 }
 
-// had is how long an attempt of turn k ran from the epoch to an instant. Before the epoch it is
+// ranSinceEpoch is how long an attempt of turn k ran from the epoch to an instant. Before the epoch it is
 // negative for turn 0, and 0 for others.
-func (r *Rotation) had(k int, at Time) Duration {
+func (r *Rotation) ranSinceEpoch(k int, at Time) Duration {
 	d := Duration(at - r.Epoch)
 	switch {
 	case len(r.Turns) == 1:
@@ -106,7 +106,7 @@ func (r *Rotation) Ran(id AttemptID, from, to Time) Duration {
 	if k < 0 || to <= from {
 		return 0
 	}
-	return r.had(k, to) - r.had(k, from)
+	return r.ranSinceEpoch(k, to) - r.ranSinceEpoch(k, from)
 }
 
 // Suspensions returns how many turns of an attempt end after one instant and not after
@@ -127,9 +127,9 @@ func (r *Rotation) Suspensions(id AttemptID, from, to Time) int64 {
 	return ended(to) - ended(from)
 }
 
-// After returns when an attempt will have run for d since an instant; forever if it never
+// RunReachedAt returns when an attempt will have run for d since an instant; forever if it never
 // will.
-func (r *Rotation) After(id AttemptID, from Time, d Duration) Time {
+func (r *Rotation) RunReachedAt(id AttemptID, from Time, d Duration) Time {
 	k := r.Turn(id)
 	if k < 0 {
 		return forever
@@ -140,7 +140,7 @@ func (r *Rotation) After(id AttemptID, from Time, d Duration) Time {
 	if len(r.Turns) == 1 {
 		return from.Add(d)
 	}
-	goal := r.had(k, from) + d // at least 1, unless the turn is the first and begins before the epoch
+	goal := r.ranSinceEpoch(k, from) + d // at least 1, unless the turn is the first and begins before the epoch
 	if goal <= 0 {
 		return r.Epoch.Add(goal)
 	}

@@ -23,10 +23,10 @@ type ConfigPlan struct {
 	Waiting     []WaitingEffect    `json:"waiting"`
 	Effects     []string           `json:"effects"` // the whole plan in sentences
 
-	Shape  []string `json:"-"` // the changes of the configuration itself, in sentences
-	Reader Subject  `json:"-"` // the user for whom jobs are named in sentences
-	First  bool     `json:"-"` // there was no configuration before: everything is new
-	Seq    uint64   `json:"-"` // of the event Configured; the decisions that follow have later ones
+	ConfigTexts []string `json:"-"` // the changes of the configuration itself, in sentences
+	Reader      Subject  `json:"-"` // the user for whom jobs are named in sentences
+	First       bool     `json:"-"` // there was no configuration before: everything is new
+	Seq         uint64   `json:"-"` // of the event Configured; the decisions that follow have later ones
 }
 
 // Loses reports whether a plan stops, relocates or demotes running work.
@@ -71,8 +71,8 @@ type RunningEffect struct {
 	Never      string      `json:"never,omitempty"`          // why it could not start again; news only
 	// Cause says why it is stopped, and For for which job. For is also the job that takes its
 	// guarantee.
-	Cause string     `json:"cause,omitempty"`
-	For   *JobCalled `json:"for,omitempty"`
+	Cause string    `json:"cause,omitempty"`
+	For   *NamedJob `json:"for,omitempty"`
 	// Lender is the virtual cluster whose cells it has, which lends nothing any more.
 	Lender cell.VCName `json:"lender,omitempty"`
 	// Unsaved is how long it has run since its last checkpoint or its start, on so many Devices: a
@@ -82,13 +82,13 @@ type RunningEffect struct {
 	// ZeroEnds is why its gang is done if it ends with exit code 0 when it is told to stop.
 	ZeroEnds string `json:"zero_ends,omitempty"`
 
-	Lazy     bool        `json:"-"` // it was demoted before: a guaranteed priority, no guarantee
-	Settled  bool        `json:"-"` // it drained before, and drains no more
-	Promised []cell.Task `json:"-"` // of a promise: its tasks, with new names of nodes
+	Lazy       bool        `json:"-"` // it was demoted before: a guaranteed priority, no guarantee
+	DrainEnded bool        `json:"-"` // it drained before, and drains no more
+	Promised   []cell.Task `json:"-"` // of a promise: its tasks, with new names of nodes
 }
 
-// JobCalled is a job by its number and its user's name for it.
-type JobCalled struct {
+// NamedJob is a job by its number and its user's name for it.
+type NamedJob struct {
 	Job  JobID   `json:"job"`
 	Name JobName `json:"name"`
 	User Subject `json:"user"`
@@ -102,9 +102,9 @@ type StartEffect struct {
 	VC      cell.VCName     `json:"vc"`
 	Nodes   []cell.NodeName `json:"nodes"`
 	// After are the jobs that stop first; none for a gang that starts at once.
-	After      []JobCalled `json:"after,omitempty"`
-	Guaranteed bool        `json:"guaranteed,omitempty"`
-	Moves      bool        `json:"moves,omitempty"` // it runs now, and goes there
+	After      []NamedJob `json:"after,omitempty"`
+	Guaranteed bool       `json:"guaranteed,omitempty"`
+	Moves      bool       `json:"moves,omitempty"` // it runs now, and goes there
 
 	Tasks []cell.Task `json:"-"`
 	kept  bool        // it was promised the same before
@@ -135,7 +135,7 @@ func (p *ConfigPlan) Find(id AttemptID) *RunningEffect {
 }
 
 // Demote records that a job takes the guarantee of an attempt.
-func (p *ConfigPlan) Demote(id AttemptID, by *JobCalled) {
+func (p *ConfigPlan) Demote(id AttemptID, by *NamedJob) {
 	if r := p.Find(id); r != nil {
 		switch r.Guaranteed = false; {
 		case r.Lazy && r.Fate == Regains: // what the configuration gave back is taken at once

@@ -10,7 +10,7 @@ import (
 
 // Sentences are a plan in words, a line for each effect. Like effects share a line.
 func (p *ConfigPlan) Sentences() []string {
-	out := append(slices.Clip(p.Shape), p.runningSentences()...)
+	out := append(slices.Clip(p.ConfigTexts), p.runningSentences()...)
 	for i := 0; i < len(p.Starting); {
 		n := i + 1
 		for n < len(p.Starting) && p.Starting[n].like(&p.Starting[i]) {
@@ -22,12 +22,12 @@ func (p *ConfigPlan) Sentences() []string {
 	for _, w := range p.Waiting {
 		switch {
 		case w.Fate == CanStart:
-			out = append(out, fmt.Sprintf("waiting job %s could never start, and now can", w.Name.To(p.Reader, w.User)))
+			out = append(out, fmt.Sprintf("waiting job %s could never start, and now can", w.Name.ShownTo(p.Reader, w.User)))
 		case w.Fate == Unbooked:
 			out = append(out, fmt.Sprintf("waiting job %s loses the cells kept for it: %s has no backfill any more",
-				w.Name.To(p.Reader, w.User), w.VC))
+				w.Name.ShownTo(p.Reader, w.User), w.VC))
 		case !w.Already:
-			out = append(out, fmt.Sprintf("waiting job %s can never start: %s", w.Name.To(p.Reader, w.User),
+			out = append(out, fmt.Sprintf("waiting job %s can never start: %s", w.Name.ShownTo(p.Reader, w.User),
 				strings.TrimPrefix(w.Reason, "it can never start: ")))
 		}
 	}
@@ -46,10 +46,10 @@ func (p *ConfigPlan) runningSentences() []string {
 			keep++
 		}
 		if text := r.sentence(p.Reader); text != "" {
-			out = append(out, fmt.Sprintf("job %s (attempt %v) %s", r.Name.To(p.Reader, r.User), r.Attempt, text))
+			out = append(out, fmt.Sprintf("job %s (attempt %v) %s", r.Name.ShownTo(p.Reader, r.User), r.Attempt, text))
 		}
-		if r.Settled && r.Fate != DrainsNoMore {
-			out = append(out, fmt.Sprintf("job %s (attempt %v) %s", r.Name.To(p.Reader, r.User), r.Attempt,
+		if r.DrainEnded && r.Fate != DrainsNoMore {
+			out = append(out, fmt.Sprintf("job %s (attempt %v) %s", r.Name.ShownTo(p.Reader, r.User), r.Attempt,
 				drainsNoMore))
 		}
 	}
@@ -57,7 +57,7 @@ func (p *ConfigPlan) runningSentences() []string {
 	for _, r := range p.Running {
 		if r.Never != "" && !said[r.Attempt.Job] {
 			said[r.Attempt.Job] = true
-			out = append(out, fmt.Sprintf("running job %s could not start again: %s", r.Name.To(p.Reader, r.User),
+			out = append(out, fmt.Sprintf("running job %s could not start again: %s", r.Name.ShownTo(p.Reader, r.User),
 				strings.TrimPrefix(r.Never, "it can never start: ")))
 		}
 	}
@@ -87,7 +87,7 @@ func (r *RunningEffect) sentence(reader Subject) string {
 		return drainsNoMore
 	case Opportunistic:
 		if r.For != nil {
-			return fmt.Sprintf("loses its guarantee to job %s and runs on as opportunistic", r.For.to(reader))
+			return fmt.Sprintf("loses its guarantee to job %s and runs on as opportunistic", r.For.shownTo(reader))
 		}
 		return fmt.Sprintf("no longer fits the guarantee of %s and runs on as opportunistic", r.VC)
 	case Regains:
@@ -111,7 +111,7 @@ func (r *RunningEffect) stopped(reader Subject) string {
 	}
 	switch {
 	case r.For != nil:
-		text += " for job " + r.For.to(reader)
+		text += " for job " + r.For.shownTo(reader)
 	case r.Lender != "":
 		text += fmt.Sprintf(", since virtual cluster %s lends nothing", r.Lender)
 	case r.Cause == "resized":
@@ -148,7 +148,7 @@ func startSentence(gangs []StartEffect, reader Subject) string {
 	if slices.Sort(nodes); len(gangs) > 1 {
 		of = Plural(int32(len(gangs)), "gang", "gangs")
 	}
-	text := fmt.Sprintf("job %s (%s) starts on %s", e.Name.To(reader, e.User), of, NodesText(slices.Compact(nodes)))
+	text := fmt.Sprintf("job %s (%s) starts on %s", e.Name.ShownTo(reader, e.User), of, NodesText(slices.Compact(nodes)))
 	if !e.Guaranteed {
 		text += " as opportunistic"
 	}
@@ -157,7 +157,7 @@ func startSentence(gangs []StartEffect, reader Subject) string {
 	}
 	var after []string
 	for i := range e.After {
-		after = append(after, e.After[i].to(reader))
+		after = append(after, e.After[i].shownTo(reader))
 	}
 	switch len(after) {
 	case 0:
@@ -168,8 +168,8 @@ func startSentence(gangs []StartEffect, reader Subject) string {
 	return text + " after " + JoinAnd(after) + " have stopped"
 }
 
-// to is JobName.To of the job.
-func (c *JobCalled) to(reader Subject) string { return c.Name.To(reader, c.User) }
+// shownTo is JobName.ShownTo of the job.
+func (c *NamedJob) shownTo(reader Subject) string { return c.Name.ShownTo(reader, c.User) }
 
 // lostText is a text of n lost devices. With 0 a device is only divided in other parts.
 func lostText(n int32) string {

@@ -20,7 +20,7 @@ func (s *Explainer) rooms(j *tables.Job, g int) []model.Room {
 	guaranteed := j.Spec.Priority >= cell.MinGuaranteed
 	sp, used := s.Cluster.Space(0), []int32(nil)
 	if guaranteed {
-		sp, used = s.Cluster.Space(s.Space(j.Spec.VC)), inCommon(s).usedBy(&s.Tables, s.Space(j.Spec.VC))
+		sp, used = s.Cluster.Space(s.Space(j.Spec.VC)), reasonCacheOf(s).usedLeaves(&s.Tables, s.Space(j.Spec.VC))
 	}
 	for i := range sp.Roots {
 		r := &sp.Roots[i]
@@ -47,62 +47,62 @@ func (s *Explainer) rooms(j *tables.Job, g int) []model.Room {
 	return out
 }
 
-// inCommon returns the cache of reasons, a new one if the state has changed since.
-func inCommon(s *Explainer) *reasons {
-	if r := s.Ranks.Common; r != nil && r.cl == s.Cluster && r.seq == s.Seq && r.now == s.Now {
+// reasonCacheOf returns the cache of reasons, a new one if the state has changed since.
+func reasonCacheOf(s *Explainer) *reasonCache {
+	if r := s.Orders.Reasons; r != nil && r.cl == s.Cluster && r.seq == s.Seq && r.now == s.Now {
 		return r
 	}
-	r := &reasons{cl: s.Cluster, seq: s.Seq, now: s.Now,
-		used: map[int32][]int32{}, rooms: map[tables.FitKey][]model.Room{}, holders: map[tables.FitKey]holdersOf{},
-		lies: map[int32][]freeOnNode{}, apart: map[tables.FitKey]string{}, ills: map[tables.FitKey]*illness{}}
-	if was := s.Ranks.Common; was != nil {
+	r := &reasonCache{cl: s.Cluster, seq: s.Seq, now: s.Now,
+		used: map[int32][]int32{}, rooms: map[tables.FitKey][]model.Room{}, holders: map[tables.FitKey]shapeHolders{},
+		freeOnNodes: map[int32][]freeOnNode{}, spreadTexts: map[tables.FitKey]string{}, badHardware: map[tables.FitKey]*shapeBadNodes{}}
+	if was := s.Orders.Reasons; was != nil {
 		r.Read = was.Read
 	}
-	s.Ranks.Common = r
+	s.Orders.Reasons = r
 	return r
 }
 
-// usedBy returns how many leaves of each preassigned cell of a VC are in use. It also notes in
+// usedLeaves returns how many leaves of each preassigned cell of a VC are in use. It also notes in
 // r.lies where the free ones are.
-func (r *reasons) usedBy(s *tables.Tables, space int32) []int32 {
+func (r *reasonCache) usedLeaves(s *tables.Tables, space int32) []int32 {
 	if used, ok := r.used[space]; ok {
 		return used
 	}
 	sp := s.Cluster.Space(space)
 	used := make([]int32, len(sp.Roots))
 	for i := range sp.Roots {
-		lies, free := r.lies[space], int32(0)
+		lies, free := r.freeOnNodes[space], int32(0)
 		used[i], free = tables.UsedIn(s, &sp.Roots[i], func(node int32) {
 			if n := len(lies); n == 0 || lies[n-1].Root != int32(i) || lies[n-1].Node != node {
 				lies = append(lies, freeOnNode{Root: int32(i), Node: node})
 			}
 			lies[len(lies)-1].Free++
 		})
-		r.lies[space], r.Read = lies, r.Read+int(used[i]+free)
+		r.freeOnNodes[space], r.Read = lies, r.Read+int(used[i]+free)
 	}
 	r.used[space] = used
 	return used
 }
 
-// apart says how the free leaves are spread over nodes, if that keeps a gang from them: "2 on n1
+// spreadText says how the free leaves are spread over nodes, if that keeps a gang from them: "2 on n1
 // and 2 on n2". It is "" where the tasks would fit by the number of leaves on each node. For a job
 // that is restricted to nodes it names these instead, if none is free there and jobs run on them:
 // "on its allowed node".
-func apart(s *Explainer, j *tables.Job, g int, free int32) string {
-	r, key := inCommon(s), fitKeyOf(j, g)
-	text, ok := r.apart[key]
+func spreadText(s *Explainer, j *tables.Job, g int, free int32) string {
+	r, key := reasonCacheOf(s), fitKeyOf(j, g)
+	text, ok := r.spreadTexts[key]
 	if !ok {
-		text = apartNow(s, j, g, free)
-		r.apart[key] = text
+		text = makeSpreadText(s, j, g, free)
+		r.spreadTexts[key] = text
 	}
 	return text
 }
 
-func apartNow(s *Explainer, j *tables.Job, g int, free int32) string {
+func makeSpreadText(s *Explainer, j *tables.Job, g int, free int32) string {
 	if j.Spec.Restricted() {
-		return fullNodes(s, j, g)
+		return fullNodesText(s, j, g)
 	}
-	on, exact := freeOn(s, j, g)
+	on, exact := freeByNode(s, j, g)
 	if len(on) < 2 || fitByNumber(j.Gangs[g].Shape.Members, on) {
 		return ""
 	}
@@ -124,17 +124,17 @@ func apartNow(s *Explainer, j *tables.Job, g int, free int32) string {
 	return model.JoinAnd(texts)
 }
 
-// fullNodes is a text of the nodes to which a job is restricted, if no leaf there is free and all
+// fullNodesText is a text of the nodes to which a job is restricted, if no leaf there is free and all
 // jobs in its way run there; else "".
-func fullNodes(s *Explainer, j *tables.Job, g int) string {
-	all, its := allHolders(s, j, g), s.itsNodes(j)
+func fullNodesText(s *Explainer, j *tables.Job, g int) string {
+	all, its := allHolders(s, j, g), s.onlyNodes(j)
 	if len(all.Own)+len(all.Others) == 0 ||
 		slices.ContainsFunc(s.rooms(j, g), func(r model.Room) bool { return s.inService(j, g, r.SKU) > 0 }) {
 		return ""
 	}
 	there := map[model.JobID]bool{}
 	for i := range s.Attempts {
-		if a := &s.Attempts[i]; a.Job != tables.None && a.State != model.AttemptReserving && s.standsOn(j, g, a, its) {
+		if a := &s.Attempts[i]; a.Job != tables.None && a.State != model.AttemptReserving && s.holdsOn(j, g, a, its) {
 			there[a.ID.Job] = true
 		}
 	}
@@ -145,10 +145,10 @@ func fullNodes(s *Explainer, j *tables.Job, g int) string {
 	return strings.TrimPrefix(nodesText(j.Spec, "its "), " ")
 }
 
-// freeOn counts the leaves that are free to a gang on each node, in order of the nodes, including
+// freeByNode counts the leaves that are free to a gang on each node, in order of the nodes, including
 // those of cells that could be bound there. exact is false where more cells could be bound than the
 // VC has left.
-func freeOn(s *Explainer, j *tables.Job, g int) (on []freeOnNode, exact bool) {
+func freeByNode(s *Explainer, j *tables.Job, g int) (on []freeOnNode, exact bool) {
 	f := s.Cluster.Forest()
 	add := func(node, free int32) {
 		if free > 0 {
@@ -166,13 +166,13 @@ func freeOn(s *Explainer, j *tables.Job, g int) (on []freeOnNode, exact bool) {
 		}
 	} else {
 		space := s.Space(j.Spec.VC)
-		inCommon(s).usedBy(&s.Tables, space)
-		for _, l := range inCommon(s).lies[space] {
+		reasonCacheOf(s).usedLeaves(&s.Tables, space)
+		for _, l := range reasonCacheOf(s).freeOnNodes[space] {
 			if r := &s.Cluster.Space(space).Roots[l.Root]; s.UsableChain(j, g, r.Chain) && s.RootServes(j, g, r) {
 				add(l.Node, l.Free)
 			}
 		}
-		exact = unboundOn(&s.Tables, j, g, add)
+		exact = bindableOn(&s.Tables, j, g, add)
 	}
 	slices.SortStableFunc(on, func(a, b freeOnNode) int { return cmp.Compare(a.Node, b.Node) })
 	out := on[:0]
