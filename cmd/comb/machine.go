@@ -52,7 +52,8 @@ func (d *daemon) readCluster(ctx context.Context) (*config.Cluster, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	if err := d.checkCluster(c.Config); err != nil && !store.Begun(d.flags.data) { // a used directory may have it in force
+	// A used directory may have it in force.
+	if err := d.checkCluster(c.Config); err != nil && !store.Begun(d.flags.data) {
 		return nil, fmt.Errorf("%s: %w", d.flags.cluster, err)
 	}
 	return c, nil

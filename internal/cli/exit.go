@@ -87,7 +87,7 @@ func unknownVerb(c *cobra.Command, word string) error {
 	return Usage(c, "unknown command %q%s", word, document.DidYouMean(word, known))
 }
 
-// Foreign are words of slurm and kubectl, with the commands that do the same.
+// ForeignWords are words of slurm and kubectl, with the commands that do the same.
 var ForeignWords = map[string][]string{
 	"sbatch": {"job submit"}, "srun": {"job run"}, "salloc": {"job run"}, "squeue": {"job list"},
 	"sacct":   {"job list --state all"},
@@ -108,7 +108,7 @@ var ForeignWords = map[string][]string{
 	"restart": {"job requeue", "job clone"}, "retry": {"job clone", "job requeue"}, "quota": {"vc list"},
 }
 
-// Below are words that mean another command below "job" than at the top.
+// JobWords are words that mean another command below "job" than at the top.
 var JobWords = map[string][]string{"status": {"job get"}, "info": {"job get"}, "rm": {"job stop"}}
 
 // foreignWithout are words for missing features, with what to do instead.

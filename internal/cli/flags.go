@@ -15,8 +15,8 @@ import (
 // ErrEmptyFlag is the error of an empty value that is not allowed.
 var ErrEmptyFlag = errors.New("it is empty")
 
-// nonEmptyValue is the value of a flag that selects things. An empty value would select all of them,
-// and in a script it is an unset variable.
+// nonEmptyValue is the value of a flag that selects things. An empty value would select all of
+// them, and in a script it is an unset variable.
 type nonEmptyValue struct{ pflag.Value }
 
 // NeverEmpty makes flags of a set refuse an empty value, and an empty element of a list.
@@ -38,7 +38,7 @@ func (f nonEmptyValue) Set(text string) error {
 	return f.Value.Set(text)
 }
 
-// foreign are flags of slurm, docker and kubectl, with the flags that do the same. Of several
+// foreignFlags are flags of slurm, docker and kubectl, with the flags that do the same. Of several
 // the first counts that the command has.
 var foreignFlags = map[string][]string{
 	"mem": {"memory"}, "mem-per-node": {"memory"}, "time": {"time-limit"}, "t": {"time-limit", "state"},
@@ -50,7 +50,7 @@ var foreignFlags = map[string][]string{
 	"c": {"cpus"}, "mine": {"user"}, "me": {"user"}, "u": {"user"}, "states": {"state"},
 }
 
-// without are flags for features that a command lacks, with what to do instead. An entry
+// missingFlags are flags for features that a command lacks, with what to do instead. An entry
 // counts where the command has all flags in has.
 var missingFlags = map[string]struct {
 	has  []string

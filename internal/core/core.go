@@ -155,8 +155,8 @@ func (s *State) CloseGap(lost model.Lost, seen []model.AttemptID) []model.Record
 	return s.in.CloseGap(lost, seen)
 }
 
-// NumberGiven reports whether an attempt's number was given out: its job's, and while the job has not
-// ended its own. The number of a mere reservation was not. For a job alone ask with N 0.
+// NumberGiven reports whether an attempt's number was given out: its job's, and while the job has
+// not ended its own. The number of a mere reservation was not. For a job alone ask with N 0.
 func (s *State) NumberGiven(a model.AttemptID) bool { return s.in.NumberGiven(a) }
 
 // InLine goes through the waiting jobs of a VC in the order in which they are served: guaranteed

@@ -58,8 +58,8 @@ func (a *Answered) ReplyTo(of Request) Reply {
 	return a.reply()
 }
 
-// AnswerJournal is a Journal that remembers the Answered of its batches. Without it, a key only has an
-// effect within its round.
+// AnswerJournal is a Journal that remembers the Answered of its batches. Without it, a key only has
+// an effect within its round.
 type AnswerJournal interface {
 	// Recall returns the answer to the first command with that subject and key; nil if none is
 	// remembered. Any goroutine may call it.

@@ -8,8 +8,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// CountingJournal is a Journal that keeps nothing but the number of events, for an engine with Options.Alone
-// whose history is not needed. Folding from it is an error.
+// CountingJournal is a Journal that keeps nothing but the number of events, for an engine with
+// Options.Alone whose history is not needed. Folding from it is an error.
 type CountingJournal struct{ last uint64 }
 
 // errNoEvents ends a loop that would have to fold its history again.

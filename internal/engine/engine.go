@@ -99,8 +99,8 @@ type Batch struct {
 	// Secrets are the values that came with the jobs submitted in this batch.
 	// Those of the jobs in Ended are erased.
 	Secrets []JobSecrets
-	// Answers must be remembered by a journal that is an AnswerJournal. A batch may have answers and no
-	// records: then its commands were accepted and changed nothing.
+	// Answers must be remembered by a journal that is an AnswerJournal. A batch may have answers
+	// and no records: then its commands were accepted and changed nothing.
 	Answers []Answered
 	// Audit are lines for the audit log, for a journal that has one.
 	Audit []Audit

@@ -17,8 +17,8 @@ const (
 	maxSleep = time.Minute
 )
 
-// LiveInputs is the Inputs of a real server: commands and facts from any goroutine, wall time from the
-// given clock. Commands are refused when the queue is full; facts are never refused or dropped.
+// LiveInputs is the Inputs of a real server: commands and facts from any goroutine, wall time from
+// the given clock. Commands are refused when the queue is full; facts are never refused or dropped.
 type LiveInputs struct {
 	now  func() model.Time
 	more chan struct{} // holds one token when the queue may have grown
@@ -181,8 +181,8 @@ func (l *LiveInputs) refuseNew(why error) {
 	}
 }
 
-// Close ends LiveInputs: waiting and later commands are answered with err (nil: ErrClosed). The engine
-// calls it when its loop ends.
+// Close ends LiveInputs: waiting and later commands are answered with err (nil: ErrClosed). The
+// engine calls it when its loop ends.
 func (l *LiveInputs) Close(err error) {
 	if err == nil {
 		err = ErrClosed

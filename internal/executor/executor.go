@@ -51,8 +51,8 @@ type Executor interface {
 // Identity stands for those of their image, or of their server.
 type Identity struct{ UID, GID uint32 }
 
-// IdentityOf returns a function that says as which user the tasks of an attempt run: the one that its
-// job keeps. A job of an old journal keeps none: for it ask is called, once, for the present
+// IdentityOf returns a function that says as which user the tasks of an attempt run: the one that
+// its job keeps. A job of an old journal keeps none: for it ask is called, once, for the present
 // numbers of its user. An error says that there is no such user; its tasks must not run as the
 // server instead. With a nil ask it is the zero Identity.
 func IdentityOf(job *model.Job, ask func(user model.Subject) (Identity, error)) func() (Identity, error) {
@@ -98,11 +98,11 @@ type Log struct {
 	// GapStart and GapEnd are the part that rotation had dropped by then; both are 0 when there
 	// was none. The first lines are before the gap.
 	GapStart, GapEnd int64
-	// Switches says in which order both streams of the task were printed: each StreamSwitch is how far one
-	// stream was when the other went on. Those up to the offsets in behind (of stdout and stderr)
-	// are left out, except the last one. What is printed after the last StreamSwitch is not in it. If the
-	// lengths of both logs are read first, and Turns after them, no StreamSwitch within these lengths is
-	// missing. nil: the order is not known.
+	// Switches says in which order both streams of the task were printed: each StreamSwitch is how
+	// far one stream was when the other went on. Those up to the offsets in behind (of stdout and
+	// stderr) are left out, except the last one. What is printed after the last StreamSwitch is not
+	// in it. If the lengths of both logs are read first, and Turns after them, no StreamSwitch
+	// within these lengths is missing. nil: the order is not known.
 	Switches func(behind [2]int64) ([]StreamSwitch, error)
 }
 

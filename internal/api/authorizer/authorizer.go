@@ -38,7 +38,7 @@ type Authorizer struct {
 // askerKey is the key of the asker in a request's context.
 type askerKey struct{}
 
-// Asker is who makes a request. A stream checks its credential again and again.
+// Asker is the user or token that makes a request. A stream checks its credential again and again.
 type Asker struct {
 	Credential string
 	Principal  *access.Principal

@@ -35,8 +35,8 @@ const (
 
 type fromKey struct{}
 
-// WithClientAddress puts the client's address of a request into its context, for the audit log. "" is this
-// machine, over the server's socket.
+// WithClientAddress puts the client's address of a request into its context, for the audit log. ""
+// is this machine, over the server's socket.
 func WithClientAddress(ctx context.Context, address string) context.Context {
 	return context.WithValue(ctx, fromKey{}, address)
 }

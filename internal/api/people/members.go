@@ -46,7 +46,8 @@ func (d *Directory) SetMembers(ctx context.Context, by, group string, add, remov
 		for _, text := range (&access.User{Name: c.Name, Groups: c.Groups, Provider: c.Provider}).Check() {
 			wrong = append(wrong, fmt.Sprintf("user %s: %s", name, text))
 		}
-		changes = append(changes, change{user: c, verb: "change user", detail: groupsText(c.AllGroups(), u.AllGroups())})
+		changes = append(changes, change{user: c, verb: "change user",
+			detail: groupsText(c.AllGroups(), u.AllGroups())})
 	}
 	if len(wrong) > 0 {
 		return &Problem{ErrInvalid, wrong}

@@ -413,8 +413,8 @@ func (s versions) file(ctx context.Context, in *struct {
 	return &configFile{ContentType: "application/yaml; charset=utf-8", ETag: v.Tag, Body: file}, nil
 }
 
-// temporaryConfigs handles configurations with an end, at which the server goes back by itself. An end
-// is stored with its version, and is valid while that is the latest.
+// temporaryConfigs handles configurations with an end, at which the server goes back by itself. An
+// end is stored with its version, and is valid while that is the latest.
 type temporaryConfigs struct{ *Server }
 
 const (

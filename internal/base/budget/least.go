@@ -38,8 +38,8 @@ func Least(least, n int, suffice func(n int) bool) int {
 	return n
 }
 
-// DropUnneeded removes from the first `of` elements of a list those that are not needed, the last first:
-// one, and twice as many each time as long as the rest suffices. It does not try to remove
+// DropUnneeded removes from the first `of` elements of a list those that are not needed, the last
+// first: one, and twice as many each time as long as the rest suffices. It does not try to remove
 // elements for which `may` returns false. It ends when so many (`needed`) tries failed.
 func DropUnneeded[T any](list []T, of, needed int, may, suffice func([]T) bool) []T {
 	for most := 1; of > 0 && needed > 0; {

@@ -46,8 +46,8 @@ func (m *Meter) Within(n int64) (had int64) {
 	return had
 }
 
-// WithinReserve bounds later steps to one in parts of what is left with the reserve, where the bound
-// leaves less. It returns the earlier bound for Until.
+// WithinReserve bounds later steps to one in parts of what is left with the reserve, where the
+// bound leaves less. It returns the earlier bound for Until.
 func (m *Meter) WithinReserve(parts int64) (had int64) {
 	if had = m.stop; had > 0 {
 		m.stop = max(had, m.taken+(m.last-m.taken)/parts)

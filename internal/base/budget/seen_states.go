@@ -2,7 +2,8 @@ package budget
 
 import "encoding/binary"
 
-// SeenStates is the set of states that a search was in: coming back to one it would find nothing new.
+// SeenStates is the set of states that a search was in: coming back to one it would find nothing
+// new.
 type SeenStates map[string]struct{}
 
 // Add adds a state and reports whether it is new.

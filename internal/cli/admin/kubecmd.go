@@ -21,7 +21,7 @@ func (k *clusterCommands) all() []*cobra.Command {
 	return []*cobra.Command{k.discover(), k.check()}
 }
 
-// told is how many of the left out nodes are named.
+// maxNamed is how many of the left out nodes are named.
 const maxNamed = 10
 
 func (k *clusterCommands) discover() *cobra.Command {

@@ -172,7 +172,7 @@ run there, or start the machine anew.`,
 		if !yes {
 			if me, err := client.People().Me(ctx); err != nil {
 				return err
-			} else if !slices.Contains(me.May, string(access.ChangeCluster)) { // before asking about what the user may not do
+			} else if !slices.Contains(me.May, string(access.ChangeCluster)) { // before asking about it
 				return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden,
 					"only an administrator of the cluster may declare a node dead")
 			}
@@ -195,8 +195,8 @@ run there, or start the machine anew.`,
 	})
 }
 
-// deadQuestion returns the question whether a node is dead, or the reason for which the server would
-// refuse, before the user is asked. Tasks of an attempt that is being stopped may be unknown,
+// deadQuestion returns the question whether a node is dead, or the reason for which the server
+// would refuse, before the user is asked. Tasks of an attempt that is being stopped may be unknown,
 // too.
 func deadQuestion(n *rest.Node) (question string, err error) {
 	ends := len(n.Jobs) + n.Hidden

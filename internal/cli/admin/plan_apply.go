@@ -61,9 +61,10 @@ type confirmedFile struct {
 	yes  bool
 }
 
-// confirmEffect asks before a cluster file harms running work, or compares its present effect with a
-// plan. It returns the warnings that it has printed.
-func (k *configCommands) confirmEffect(ctx context.Context, client *rest.Client, a confirmedFile, change *rest.ConfigChange) (
+// confirmEffect asks before a cluster file harms running work, or compares its present effect with
+// a plan. It returns the warnings that it has printed.
+func (k *configCommands) confirmEffect(ctx context.Context, client *rest.Client, a confirmedFile,
+	change *rest.ConfigChange) (
 	warned []string, err error) {
 	if a.yes && a.seen == "" {
 		return nil, nil

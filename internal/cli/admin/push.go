@@ -57,7 +57,8 @@ it can be used.`,
 		if err != nil {
 			return err
 		}
-		return k.planAndApply(c.Context(), client, plannedFile{name: made.From, file: made.File, yes: yes, done: "applied",
+		return k.planAndApply(c.Context(), client, plannedFile{name: made.From, file: made.File, yes: yes,
+			done:   "applied",
 			change: rest.ConfigChange{Reason: "pushed from " + made.From}})
 	}
 	return c

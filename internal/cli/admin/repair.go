@@ -99,7 +99,8 @@ func (a *commands) repair(ctx context.Context, dir string, yes bool) error {
 	for _, j := range r.state.Jobs() {
 		live = append(live, j.ID)
 	}
-	r.Copies, err = s.Repair(ctx, store.RepairPlan{Cut: r.state.Seq(), Records: r.records, Live: live, Now: cli.WallTime()})
+	r.Copies, err = s.Repair(ctx, store.RepairPlan{Cut: r.state.Seq(), Records: r.records, Live: live,
+		Now: cli.WallTime()})
 	if err != nil {
 		return err
 	}

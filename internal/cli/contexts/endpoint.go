@@ -174,7 +174,10 @@ func (w ServerChoice) Find() (Target, error) {
 	}
 	out := Target{URL: w.Server}
 	now := file.Now()
-	own := slices.IndexFunc(list, func(e Endpoint) bool { return w.TokenFile != "" && sameFile(e.TokenFile, w.TokenFile) })
+	own := slices.IndexFunc(list, func(e Endpoint) bool {
+		return w.TokenFile != "" &&
+			sameFile(e.TokenFile, w.TokenFile)
+	})
 	switch {
 	case out.URL != "":
 	case own >= 0: // the token of a data directory is only for its own server

@@ -18,7 +18,7 @@ import (
 	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
-// most is how many jobs of a filter a command changes without a question.
+// maxUnasked is how many jobs of a filter a command changes without a question.
 const maxUnasked = 1
 
 // bulkCommand is a command on named jobs, or on those that match a filter.
@@ -202,7 +202,8 @@ submission, stands in no other job's way, and gives back cells that were being f
 comb job requeue --hold stops it first.`,
 		Example: "  comb job hold train --reason 'the data is not there yet'\n  comb job hold --vc vision --state waiting --yes"}
 	c.Flags().StringVar(&reason, "reason", "", "shown to users")
-	return k.bulkCommand(c, &bulkCommand{verb: "hold", done: "held", applies: func(j *rest.Job) bool { return j.Phase == model.Waiting && j.Held == nil },
+	return k.bulkCommand(c, &bulkCommand{verb: "hold", done: "held",
+		applies: func(j *rest.Job) bool { return j.Phase == model.Waiting && j.Held == nil },
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Hold(ctx, ref, reason)
 		}})
@@ -211,8 +212,9 @@ comb job requeue --hold stops it first.`,
 func (k *commands) release() *cobra.Command {
 	c := &cobra.Command{Use: "release [JOB...]", Short: "Let held jobs start",
 		Example: "  comb job release train\n  comb job release --vc vision --yes"}
-	return k.bulkCommand(c, &bulkCommand{verb: "release", done: "released", notApplicable: "nothing was changed: it was not held",
-		applies: func(j *rest.Job) bool { return j.Held != nil },
+	return k.bulkCommand(c, &bulkCommand{verb: "release", done: "released",
+		notApplicable: "nothing was changed: it was not held",
+		applies:       func(j *rest.Job) bool { return j.Held != nil },
 		ask: func(ctx context.Context, client *rest.Client, ref string) (rest.Done, error) {
 			return client.Release(ctx, ref)
 		}})

@@ -88,7 +88,8 @@ func drawTop(t *cli.Table, all []rest.JobUsage) {
 				fmt.Sprint(u.GPUs), "", ""}
 			if n := len(u.Samples); n > 0 {
 				s := u.Samples[n-1]
-				row[3], row[4], row[5] = sparkline(u), of(fmt.Sprintf("%.2f", float64(s.MilliCPU)/1000), u.Limits.MilliCPU,
+				row[3], row[4], row[5] = sparkline(u), of(fmt.Sprintf("%.2f", float64(s.MilliCPU)/1000),
+					u.Limits.MilliCPU,
 					model.CPUText), of(model.MemoryText(s.MemoryMB), u.Limits.MemoryMB, model.MemoryText)
 				row[6], row[7] = bytesText(s.Read), bytesText(s.Written)
 			}

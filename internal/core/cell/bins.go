@@ -207,8 +207,8 @@ func (s *search) hidden(node CellID) bool {
 	return !s.r.byCounts() || s.preemptsUncounted() && s.t.uncountedOn[node] == s.t.epoch
 }
 
-// preemptsUncounted reports whether the request may preempt holders that do not count as preemptible. The
-// first call marks the nodes that these are on.
+// preemptsUncounted reports whether the request may preempt holders that do not count as
+// preemptible. The first call marks the nodes that these are on.
 func (s *search) preemptsUncounted() bool {
 	r := s.r
 	if s.looked || r.Preempt == nil || r.Preempt.Also == nil && r.Preempt.Below <= MinGuaranteed {

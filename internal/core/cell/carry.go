@@ -20,8 +20,8 @@ type Carried struct {
 	DeviceChanged bool  // it cannot regain it: a device is another one now, or divided otherwise
 	// Drains are leaves of devices that this cluster divides otherwise than the one in which the
 	// tasks were started (the older one or an earlier one), while several allocations use parts of
-	// them. Others hold some of these leaves. They serve no other until this allocation has ended as
-	// well.
+	// them. Others hold some of these leaves. They serve no other until this allocation has ended
+	// as well.
 	Drains []LeafID
 }
 
@@ -143,8 +143,8 @@ func (c *Cluster) division(n NodeName, was *SKU, device int32) Division {
 	return parts
 }
 
-// sameDevices reports whether equal indices of two SKUs mean the same device. A SKU that was unknown
-// when it was looked up has no kind: it may be of any.
+// sameDevices reports whether equal indices of two SKUs mean the same device. A SKU that was
+// unknown when it was looked up has no kind: it may be of any.
 func sameDevices(sku, was *SKU) bool {
 	return sku.Name == was.Name || was.Device == "" || sku.Device == was.Device
 }
@@ -220,8 +220,8 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Car
 	return out
 }
 
-// inAskedPins reports whether the leaves of each task lie in the pinned cell that it asked for, or in
-// none if it asked for none.
+// inAskedPins reports whether the leaves of each task lie in the pinned cell that it asked for, or
+// in none if it asked for none.
 func (c carrier) inAskedPins(vc int32, p *Placement, started []Started, binds []Bind) bool {
 	for i := range p.Tasks {
 		for _, l := range p.Tasks[i].Leaves {

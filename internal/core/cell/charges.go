@@ -9,9 +9,9 @@ import (
 // VC to a bad cell, so that others keep the healthy ones (HiveD's doomed bad cells).
 type charging struct{ *Cluster }
 
-// DueCharge returns the next charge that is due. One is due when a container has fewer healthy cells
-// than it owes. Then the VC with most unbound roots of that level is charged (ties: the first by
-// name; HiveD draws one), on the bad free cell with fewest bad leaves.
+// DueCharge returns the next charge that is due. One is due when a container has fewer healthy
+// cells than it owes. Then the VC with most unbound roots of that level is charged (ties: the first
+// by name; HiveD draws one), on the bad free cell with fewest bad leaves.
 func (c *Cluster) DueCharge() (space int32, root RootID, id CellID, ok bool) {
 	for up := range c.spaces {
 		s := &c.spaces[up]
@@ -138,9 +138,9 @@ func (c *Cluster) Doom(space int32, root RootID, id CellID) {
 	c.setDoomed(space, root, true)
 }
 
-// UnneededCharges returns a charge that is not needed any more, with those inside its cell before it,
-// the innermost first. There are enough healthy cells again, or, if it is in use, there would be
-// when it is left. The charges inside may be due only because of it, and they keep it in use.
+// UnneededCharges returns a charge that is not needed any more, with those inside its cell before
+// it, the innermost first. There are enough healthy cells again, or, if it is in use, there would
+// be when it is left. The charges inside may be due only because of it, and they keep it in use.
 func (c *Cluster) UnneededCharges() []Charge {
 	if len(c.charges) == 0 {
 		return nil
@@ -150,7 +150,8 @@ func (c *Cluster) UnneededCharges() []Charge {
 		ch := charging{c}.chargeAt(i)
 		r := c.rootOf(ch)
 		if c.spaces[ch.Space].free == nil && r.Used > 0 {
-			if up := c.spaces[ch.Space].Parent; c.bad[r.Cell] == 0 || (charging{c}).margins(up, r.Chain)[r.Level-1] >= 1 {
+			if up := c.spaces[ch.Space].Parent; c.bad[r.Cell] == 0 ||
+				(charging{c}).margins(up, r.Chain)[r.Level-1] >= 1 {
 				return []Charge{ch} // it stays bound for its user, like any other
 			}
 			continue
@@ -243,8 +244,8 @@ func (c charging) suspend(at Charge) (back func()) {
 	}
 }
 
-// suspendUnused takes away all charges that are not in use, inner ones first, and returns what brings
-// them back.
+// suspendUnused takes away all charges that are not in use, inner ones first, and returns what
+// brings them back.
 func (c charging) suspendUnused() (back func()) {
 	all := c.Charges()
 	slices.SortStableFunc(all, func(a, b Charge) int { return cmp.Compare(c.depth(b.Space), c.depth(a.Space)) })

@@ -84,8 +84,8 @@ const (
 // IdleCount returns how many leaves are idle: healthy and free.
 func (c *Cluster) IdleCount() int32 { return c.idleCount }
 
-// PreemptibleCount returns how many leaves are preemptible: healthy, and held by opportunistic work or by
-// work that leaves. A guaranteed gang can have them without displacing guaranteed work that
+// PreemptibleCount returns how many leaves are preemptible: healthy, and held by opportunistic work
+// or by work that leaves. A guaranteed gang can have them without displacing guaranteed work that
 // stays.
 func (c *Cluster) PreemptibleCount() int32 { return c.preemptibleCount }
 

@@ -46,8 +46,8 @@ func (c *Cluster) FitsDemoting(r *Request, lazies []AllocID, tied func(AllocID) 
 	return done, res, ok
 }
 
-// DemoteTemporarily demotes allocations, and returns what makes them guaranteed again while nothing else
-// has changed.
+// DemoteTemporarily demotes allocations, and returns what makes them guaranteed again while nothing
+// else has changed.
 func (c *Cluster) DemoteTemporarily(ids []AllocID) (back func()) {
 	for _, id := range ids {
 		c.Demote(id)
@@ -62,7 +62,8 @@ func (c *Cluster) DemoteTemporarily(ids []AllocID) (back func()) {
 // fewerDemoted gives the guarantee back to demoted allocations that the gang does not need, the
 // last first; the very last is needed. It returns the others and the gang's result with them.
 // found is the result with all of them. The fewest victims are looked for only at the end.
-func (c *Cluster) fewerDemoted(r *Request, done []AllocID, found Result, tied func(AllocID) AllocID) ([]AllocID, Result) {
+func (c *Cluster) fewerDemoted(r *Request, done []AllocID, found Result, tied func(AllocID) AllocID) ([]AllocID,
+	Result) {
 	for i, missed := len(done)-2, 0; i >= 0 && missed < demotedTries && !c.work.Over(); i-- {
 		if to := tied(done[i]); to != None && slices.Contains(done, to) {
 			continue

@@ -156,8 +156,8 @@ func (d *division) addLots(p *part) {
 	}
 }
 
-// divideFrom divides what is left of lot i among the chains from ci on, and then the lots after it. As
-// much as possible goes to the first chain, then less.
+// divideFrom divides what is left of lot i among the chains from ci on, and then the lots after it.
+// As much as possible goes to the first chain, then less.
 func (d *division) divideFrom(i, ci int) bool {
 	k := &d.lots[i]
 	switch {

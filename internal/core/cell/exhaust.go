@@ -95,7 +95,8 @@ func (s *search) spent() bool {
 // size and above, node by node. It never says no where there is room.
 func (s *search) enough(ci int16, p *part) bool {
 	for i, t := range p.tasks {
-		if last := i == len(p.tasks)-1; (last || p.tasks[i+1].leaves < t.leaves) && !s.roomFor(ci, t.leaves, int32(i)+1) {
+		if last := i == len(p.tasks)-1; (last || p.tasks[i+1].leaves < t.leaves) &&
+			!s.roomFor(ci, t.leaves, int32(i)+1) {
 			return false
 		}
 	}

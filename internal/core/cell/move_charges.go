@@ -26,8 +26,8 @@ type ChargeMoveRequest struct {
 	Tries int
 }
 
-// shiftTries bounds Tries for one gang. shiftCells bounds the other cells tried for a charge in
-// its VC, fewest bad leaves first. maxDisplaced bounds the charges that are moved although they might
+// shiftTries bounds Tries for one gang. shiftCells bounds the other cells tried for a charge in its
+// VC, fewest bad leaves first. maxDisplaced bounds the charges that are moved although they might
 // stay. Up to searchMost charges are tried at every place.
 const (
 	shiftTries   = 128
@@ -62,8 +62,8 @@ type taking struct {
 	chain int16
 }
 
-// MoveCharges looks how charges could lie so that a waiting gang finds cells. It takes away those of
-// the gang's VC, of the VCs around it and of all inside these. If the gang finds nothing even
+// MoveCharges looks how charges could lie so that a waiting gang finds cells. It takes away those
+// of the gang's VC, of the VCs around it and of all inside these. If the gang finds nothing even
 // then, it lacks something else. Then it makes as many again as are due: where they were; else on
 // another bad cell for the same VC; else for another VC of the same container that does not need
 // such cells, or in which the gang itself waits. If that fails, it also moves charges of VCs in
@@ -84,8 +84,8 @@ func (c *Cluster) MoveCharges(ask *ChargeMoveRequest) (ChargeMove, bool) {
 	return ChargeMove{}, false
 }
 
-// WithChargesMoved asks while charges are moved. It does not ask, and reports false, when they cannot be
-// moved or others would become due. The cluster is unchanged afterwards.
+// WithChargesMoved asks while charges are moved. It does not ask, and reports false, when they
+// cannot be moved or others would become due. The cluster is unchanged afterwards.
 func (c *Cluster) WithChargesMoved(sh ChargeMove, ask func() bool) bool {
 	var backs []func()
 	defer func() { undoAll(backs) }()
@@ -248,9 +248,9 @@ func (s *chargeMover) reorder() bool {
 	return true
 }
 
-// displaceNext makes the next charge go elsewhere although it might stay: to another VC, then to another
-// cell. A charge after it may then find a place. It reports false after the last one, or after
-// maxDisplaced.
+// displaceNext makes the next charge go elsewhere although it might stay: to another VC, then to
+// another cell. A charge after it may then find a place. It reports false after the last one, or
+// after maxDisplaced.
 func (s *chargeMover) displaceNext() bool {
 	s.unmake(0)
 	if s.displaced < 0 {

@@ -275,8 +275,8 @@ func (s *search) tighten(bins []bin, order []int, left []int32, open int) {
 	}
 }
 
-// packExact tries every distinct assignment, equal tasks and equally filled bins counting once, until
-// packSteps are used up.
+// packExact tries every distinct assignment, equal tasks and equally filled bins counting once,
+// until packSteps are used up.
 func (s *search) packExact(bins []bin, order []int, p *part) ([]int, int, bool) {
 	sizes, room := make([]int32, len(p.tasks)), make([]int32, len(order))
 	for i, t := range p.tasks {

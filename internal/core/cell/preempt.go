@@ -94,8 +94,8 @@ func (s *search) reaches(id AllocID, node CellID) bool {
 	return false
 }
 
-// preemptPerBin packs a part as if all that may be preempted had left, and then looks for the fewest
-// victims in each bin. It is the last resort: it serves if placing task by task, each in its
+// preemptPerBin packs a part as if all that may be preempted had left, and then looks for the
+// fewest victims in each bin. It is the last resort: it serves if placing task by task, each in its
 // cheapest bin, left no room for the rest.
 func (s *search) preemptPerBin(bins []bin, p *part) bool {
 	assign, _, _, ok := s.chooseAny(bins, p)

@@ -41,8 +41,8 @@ func (s *search) under(ci int16, at CellID) bool {
 	return true
 }
 
-// packPreemptingWithin packs a part below one cell of a level, with victims: below the cell that needs the
-// fewest, then those of the least cost.
+// packPreemptingWithin packs a part below one cell of a level, with victims: below the cell that
+// needs the fewest, then those of the least cost.
 func (s *search) packPreemptingWithin(bins []bin, p *part, l Level) bool {
 	if l <= s.c.f.Chains[s.c.f.Cells[bins[0].cell].Chain].NodeLevel {
 		return s.packPreempting(s.inside(bins, l), &part{skus: p.skus, pinned: p.pinned, tasks: []task{{leaves: p.total}}, total: p.total}) && s.distribute(p)

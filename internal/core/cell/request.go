@@ -20,8 +20,8 @@ type Request struct {
 	Blocked []bool
 	// Preempt says which holders may be preempted; nil is none. Promised leaves are never taken.
 	Preempt *Preemptible
-	// Protected names holders that Preemptible must not preempt, since they come before this gang. It may not
-	// have their leaves though they are leaving. nil is none.
+	// Protected names holders that Preemptible must not preempt, since they come before this gang.
+	// It may not have their leaves though they are leaving. nil is none.
 	Protected func(AllocID) bool
 	// Cost is what preempting a holder costs: the cheapest are preempted first. nil is no cost.
 	Cost func(AllocID) Cost
@@ -44,8 +44,8 @@ type Member struct {
 	Alike  bool       // all members with these SKUs and this pin go to one SKU
 }
 
-// Preemptible says which holders may be preempted. One of unknown state never is, unless Also names it.
-// One that is leaving anyway costs nothing, and is listed among the victims.
+// Preemptible says which holders may be preempted. One of unknown state never is, unless Also names
+// it. One that is leaving anyway costs nothing, and is listed among the victims.
 type Preemptible struct {
 	Opportunistic bool     // those without a guarantee, of any VC
 	Below         Priority // guaranteed ones of the same VC with a lower priority

@@ -55,13 +55,13 @@ type Result struct {
 	Bounds       Bounds // those that Bounded and Cut are about
 }
 
-// Place finds leaves for a whole gang, or nothing. Without Preemptible it uses free leaves only: on the
-// fewest nodes, then under the lowest common ancestor, then where they fit tightest. With Preemptible it
-// looks for the fewest victims first; no victim is superfluous, unless the steps end before that
-// is known. The cluster is unchanged afterwards.
+// Place finds leaves for a whole gang, or nothing. Without Preemptible it uses free leaves only: on
+// the fewest nodes, then under the lowest common ancestor, then where they fit tightest. With
+// Preemptible it looks for the fewest victims first; no victim is superfluous, unless the steps end
+// before that is known. The cluster is unchanged afterwards.
 //
-// A guaranteed gang uses its VC's preassigned cells: those bound already, and as many unbound
-// ones as it needs, bound to the physical cells that disturb least.
+// A guaranteed gang uses its VC's preassigned cells: those bound already, and as many unbound ones
+// as it needs, bound to the physical cells that disturb least.
 func (c *Cluster) Place(r *Request) (Result, bool) {
 	defer c.EndBudget(c.Budget())
 	c.scratch().budget = placeSteps
@@ -98,8 +98,8 @@ func (c *Cluster) Try(r *Request) (Result, bool) {
 	return c.Place(r) // which also looks at the preferred nodes alone
 }
 
-// MinimizeVictims returns what Place finds. tried is what Try found for the same request in the same
-// state.
+// MinimizeVictims returns what Place finds. tried is what Try found for the same request in the
+// same state.
 func (c *Cluster) MinimizeVictims(r *Request, tried Result) Result {
 	defer c.EndBudget(c.Budget())
 	if len(r.Preferred) > 0 {
@@ -110,7 +110,8 @@ func (c *Cluster) MinimizeVictims(r *Request, tried Result) Result {
 	return c.minimizeVictims(r, tried)
 }
 
-// minimizeVictims looks for the fewest victims, within the part of the budget that is kept for that.
+// minimizeVictims looks for the fewest victims, within the part of the budget that is kept for
+// that.
 func (c *Cluster) minimizeVictims(r *Request, res Result) Result {
 	if r.Preempt == nil || r.IgnoreUse || len(res.Victims) == 0 {
 		return res

@@ -249,8 +249,8 @@ func (s *Space) has(slot int) int {
 	return n
 }
 
-// shortLevel is safe for healthy cells only. It returns the highest level at which fewer are healthy
-// than are owed; 0 is none.
+// shortLevel is safe for healthy cells only. It returns the highest level at which fewer are
+// healthy than are owed; 0 is none.
 func (c *Cluster) shortLevel(space int32, chain int16) Level {
 	s, ch := &c.spaces[space], &c.f.Chains[chain]
 	var all, need int64

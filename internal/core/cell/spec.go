@@ -147,8 +147,8 @@ func (l TaskLimits) Above(most TaskLimits) string {
 	return ""
 }
 
-// PrivilegedGroup reports whether a group of a machine is known to have rights over all of it: no task
-// gets such a group.
+// PrivilegedGroup reports whether a group of a machine is known to have rights over all of it: no
+// task gets such a group.
 func PrivilegedGroup(group string) bool {
 	switch group {
 	case "root", "wheel", "sudo", "adm", "shadow", "disk", "kmem", "docker", "lxd", "libvirt", "systemd-journal":

@@ -191,8 +191,8 @@ func (c victims) others(r *Request, ci int16, bin int32) bool {
 	return w != None && w != r.Space
 }
 
-// enoughIfStays reports whether, by numbers alone, there is room for a gang's tasks if a victim stays.
-// The victim's leaves count as idle now.
+// enoughIfStays reports whether, by numbers alone, there is room for a gang's tasks if a victim
+// stays. The victim's leaves count as idle now.
 func (c victims) enoughIfStays(r *Request, rooms []taskRoom, v AllocID) bool {
 	own := map[CellID]int32{} // idle leaves by node
 	for _, t := range c.allocs[v].Placement.Tasks {

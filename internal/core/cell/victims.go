@@ -75,8 +75,8 @@ func (c victims) staying(ids []AllocID) []AllocID {
 	return out
 }
 
-// allPreemptible lists the holders that may be preempted, the cheapest first; false if there are more
-// than maxExact.
+// allPreemptible lists the holders that may be preempted, the cheapest first; false if there are
+// more than maxExact.
 func (c victims) allPreemptible(r *Request) ([]AllocID, bool) {
 	var out []AllocID
 	for i := range c.allocs {

@@ -10,12 +10,12 @@ import (
 )
 
 // Backfill, see docs/backfill.md. Bookings stand in the order in which they were made
-// (Booked.Turn); later ones give way. Time limits count from the start of the tasks, which
-// takes a while, so the times of bookings slip. A gang that passes a booking must be gone when
-// the booked cells would be free if no gang had passed (book.freeUnpassed), however late earlier ones
-// made it. So all of them together delay it by at most one slow start. The leaves of a booking
-// are excluded from the searches of other gangs (Request.Excluded), and its preassigned cells are
-// held bound meanwhile (Cluster.Hold).
+// (Booked.Turn); later ones give way. Time limits count from the start of the tasks, which takes a
+// while, so the times of bookings slip. A gang that passes a booking must be gone when the booked
+// cells would be free if no gang had passed (book.freeUnpassed), however late earlier ones made it.
+// So all of them together delay it by at most one slow start. The leaves of a booking are excluded
+// from the searches of other gangs (Request.Excluded), and its preassigned cells are held bound
+// meanwhile (Cluster.Hold).
 
 // A booking promises a waiting gang that its cells are free at a time, or when certain jobs
 // have ended (the event Booked). It is part of the state: it survives a restart and all users
@@ -317,10 +317,9 @@ func (o *bookings) leads(a candidate) bool {
 	})
 }
 
-// noteUnbookable notes that nothing can be booked for a gang beside the bookings of others, which have
-// no end. Gangs without a limit must then not pass it: each would be one more such booking. A
-// gang with a limit may, since it is gone before those bookings begin or uses none of their
-// cells.
+// noteUnbookable notes that nothing can be booked for a gang beside the bookings of others, which
+// have no end. Gangs without a limit must then not pass it: each would be one more such booking. A
+// gang with a limit may, since it is gone before those bookings begin or uses none of their cells.
 func (o *bookings) noteUnbookable(a candidate) {
 	if !a.alone() {
 		o.unbookable[a.j.Gangs[a.g].Shape.Text] = a.length // later bookings only make it harder
@@ -546,8 +545,8 @@ func (o *bookings) endRestrained() {
 	}
 }
 
-// withoutHeldCells searches for a gang without holding the cells of its own booking and of those that
-// it passes. Where the VC has parts of nodes, or is part of another, those held cells may be
+// withoutHeldCells searches for a gang without holding the cells of its own booking and of those
+// that it passes. Where the VC has parts of nodes, or is part of another, those held cells may be
 // what keeps free ones from it.
 func (o *bookings) withoutHeldCells(a candidate, find func(candidate) (place.Plan, bool)) (p place.Plan, ok bool) {
 	for i := range o.books {

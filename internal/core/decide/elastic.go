@@ -275,7 +275,8 @@ func (v view) GrowthOnOwnNodes(ref model.GangRef) int32 {
 		idle += left
 	}
 	z := v.s.SizesOf(j)
-	more := min(int64(z.Most-z.Now), idle/int64(max(z.MemberLeaves, 1)), v.Free()/int64(max(z.MemberLeaves, 1)), maxGrowth)
+	more := min(int64(z.Most-z.Now), idle/int64(max(z.MemberLeaves, 1)), v.Free()/int64(max(z.MemberLeaves, 1)),
+		maxGrowth)
 	for n := int32(more); n > 0; n-- {
 		if _, ok := v.s.planGrowth(j, z.Now+n); ok {
 			return n
@@ -461,7 +462,8 @@ func (s *Pass) youngAbove(j *tables.Job, size int32) bool {
 // fresh reports whether this very decision placed a member above a size.
 func (s *Pass) fresh(j *tables.Job, size int32) bool {
 	for g := int32(1); j.Spec.Partial() && int(g) < len(j.Gangs); g++ {
-		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, size) && s.Attempts[at].SinceSeq > s.InputsThrough {
+		if at := j.Gangs[g].Attempt; at != tables.None && !j.Within(g, size) &&
+			s.Attempts[at].SinceSeq > s.InputsThrough {
 			return true
 		}
 	}

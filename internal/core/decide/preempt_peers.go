@@ -14,9 +14,9 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Within one priority only the policy says what may be preempted: Wish.Preemptible names the running
-// gangs behind the wish. Only two things protect these: the minimum run time, which is the VC's
-// or the policy's quantum (index/min_run.go), and the budget of preemptions.
+// Within one priority only the policy says what may be preempted: Wish.Preemptible names the
+// running gangs behind the wish. Only two things protect these: the minimum run time, which is the
+// VC's or the policy's quantum (index/min_run.go), and the budget of preemptions.
 
 // planOverPeers finds cells for a gang at the expense of its own priority when all else failed. It
 // tries to revoke reservations behind it, then to stop running gangs, then both, then to take
@@ -186,8 +186,8 @@ func (s *Pass) promisedLeaves(slots []int32) int64 {
 	return n
 }
 
-// planOverPeers is Pass.planOverPeers beside the bookings of others. Gangs later in the order may stop
-// fewer, so where one found nothing, those with an equal key find nothing either.
+// planOverPeers is Pass.planOverPeers beside the bookings of others. Gangs later in the order may
+// stop fewer, so where one found nothing, those with an equal key find nothing either.
 func (o *bookings) planOverPeers(a candidate, wish model.Wish) (p place.Plan, ok bool) {
 	if !wish.MayPreempt() {
 		return p, false
@@ -208,9 +208,9 @@ func (o *bookings) planOverPeers(a candidate, wish model.Wish) (p place.Plan, ok
 	return p, ok
 }
 
-// peersBehind returns the allocations that a gang may preempt in its own priority, first to go first:
-// members above a minimum, then those that the policy names, until they hold most leaves. all
-// says that the list is complete. If the policy only lets jobs shrink, these are the members
+// peersBehind returns the allocations that a gang may preempt in its own priority, first to go
+// first: members above a minimum, then those that the policy names, until they hold most leaves.
+// all says that the list is complete. If the policy only lets jobs shrink, these are the members
 // above the usual size. The list is valid until the next call.
 func (s *Pass) peersBehind(j *tables.Job, wish *model.Wish, most int64) (list []cell.AllocID, all bool) {
 	t := &s.Mem.tail

@@ -13,9 +13,9 @@ import (
 // How a walk takes over existing bookings: those whose cells can still be had stay, as much
 // later as what is before them; the others are made anew.
 
-// enterPriority takes over the bookings of a priority when the walk reaches it, in the order in which
-// they were made. One whose cells cannot be had is made anew beside those before it, and those
-// after it give way. One without a time comes last: it was told none.
+// enterPriority takes over the bookings of a priority when the walk reaches it, in the order in
+// which they were made. One whose cells cannot be had is made anew beside those before it, and
+// those after it give way. One without a time comes last: it was told none.
 func (o *bookings) enterPriority(p cell.Priority) {
 	if p == o.prio {
 		return
@@ -348,12 +348,14 @@ func (o *bookings) holdBinding(a *tables.Attempt) {
 	}
 }
 
-// reholdAfterUpgrade holds the cells of all bookings again, and ends those that lost cells to the upgrade.
+// reholdAfterUpgrade holds the cells of all bookings again, and ends those that lost cells to the
+// upgrade.
 func (o *bookings) reholdAfterUpgrade() {
 	o.release()
 	o.holdAll()
 	for i := range o.books {
-		if b := &o.books[i]; !b.ended && b.start != 0 && !o.obtainable(o.candidateOf(o.s.Find(b.ref.Job), b.ref.Gang), b) {
+		if b := &o.books[i]; !b.ended && b.start != 0 && !o.obtainable(o.candidateOf(o.s.Find(b.ref.Job), b.ref.Gang),
+			b) {
 			o.end(b)
 		}
 	}

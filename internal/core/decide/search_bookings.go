@@ -12,8 +12,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// attemptLeftBy returns when an attempt has left its cells at the latest: its limit or the stop that
-// it was told, plus its grace. Both are enforced; nothing else bounds it.
+// attemptLeftBy returns when an attempt has left its cells at the latest: its limit or the stop
+// that it was told, plus its grace. Both are enforced; nothing else bounds it.
 func (s *Pass) attemptLeftBy(a *tables.Attempt) (model.Time, bool) {
 	spec := s.Jobs[a.Job].Spec
 	switch {
@@ -181,8 +181,8 @@ func (o *bookings) gone(id cell.AllocID, t model.Time) bool {
 	return o.leftBy[o.s.ByAlloc[id]] <= t
 }
 
-// hasEnoughLeaves reports whether the VC has as many leaves as a gang needs at a time, of whatever shape
-// and without those in keep. It is a cheap test that rules out most searches.
+// hasEnoughLeaves reports whether the VC has as many leaves as a gang needs at a time, of whatever
+// shape and without those in keep. It is a cheap test that rules out most searches.
 func (o *bookings) hasEnoughLeaves(a candidate, t model.Time, keep cell.LeafSet) bool {
 	o.read()
 	room := o.size

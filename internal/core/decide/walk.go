@@ -66,8 +66,8 @@ func (s *Pass) keepPromise(a *tables.Attempt) {
 	}
 }
 
-// walkVC walks one VC. It may stop at a gang that needs charges moved (place/move_charges.go), which
-// it returns. The VC is then walked again from the start.
+// walkVC walks one VC. It may stop at a gang that needs charges moved (place/move_charges.go),
+// which it returns. The VC is then walked again from the start.
 func (s *Pass) walkVC(space int32) (at place.QueuePos, stopped bool) {
 	s.Charges.StoppedAt, s.Charges.Walks, s.Charges.Tries = place.NoGang, s.Charges.Walks+1, 0
 	if len(s.Queues[space])+len(s.Lazy[space]) == 0 && !s.Dirty.Tuned[space] {
@@ -157,7 +157,8 @@ func (w *walker) forget(prio cell.Priority) {
 	w.freed = s.Dirty.CellChanges
 }
 
-// walkPriority grants the wishes of one priority. It reports false if nothing is left to lower ones.
+// walkPriority grants the wishes of one priority. It reports false if nothing is left to lower
+// ones.
 func (w *walker) walkPriority(prio cell.Priority) bool {
 	w.view, w.done = view{s: w.s, space: w.space, prio: prio, now: w.s.Now, w: w}, false
 	if w.yield == nil {
@@ -180,7 +181,8 @@ func (w *walker) grantWish(wish model.Wish) bool {
 	}
 	switch {
 	case wish.Gang.Job == 0:
-	case wish.Turns != nil || wish.Move || wish.MoveOthers != nil || wish.Size != 0 && w.s.resizes(wish.Gang, wish.Size):
+	case wish.Turns != nil || wish.Move || wish.MoveOthers != nil || wish.Size != 0 &&
+		w.s.resizes(wish.Gang, wish.Size):
 		q := wish // a copy escapes, so that other wishes need not
 		w.adjust(&q)
 	case w.reaches(wish.Gang):

@@ -37,13 +37,15 @@ var table = []Entry{
 	// What the platform saw.
 	{Code: -1001, Phrase: "PodNodeLost", Class: Platform, Actor: Administrator, Retry: Always, When: "supervisor lost, node rebooted, node lost",
 		Means: "its machine, or what watched it there, was lost", Next: tellThem, match: func(s *Observed) bool {
-			return slices.Contains([]string{"supervisor lost", "node rebooted", "node lost"}, s.Cause) || s.End == "platform"
+			return slices.Contains([]string{"supervisor lost", "node rebooted", "node lost"}, s.Cause) ||
+				s.End == "platform"
 		}},
 	{Code: -101, Phrase: "PodExternalDeleted", Class: Transient, Actor: None, Retry: Always, When: "suspend timed out",
 		Means: "it did not let others have their turn in time", Next: wait, match: endedByPlatform("suspend timed out")},
 	{Code: -210, Phrase: "StopFrameworkRequested", Class: User, Actor: None, Retry: Never, When: "never started",
 		Means: "it was stopped before it had started", Next: "nothing", match: endedByPlatform("never started")},
-	{Code: -1200, Phrase: "UserContainerDockerOOMKilled", Class: Resource, Actor: Owner, Retry: Never, When: "out of memory",
+	{Code: -1200, Phrase: "UserContainerDockerOOMKilled", Class: Resource, Actor: Owner, Retry: Never,
+		When:  "out of memory",
 		Means: "it needed more memory than it had asked for", Next: "ask for more memoryMB, or use less", match: endedByPlatform("out of memory")},
 	{Phrase: "TooManyProcesses", Class: Resource, Actor: Owner, Retry: Never, When: "too many processes",
 		Means: "it started more processes and threads than it may have", Next: fewer,
@@ -159,6 +161,6 @@ var saysNoProcess = says(noProcess)
 // or thread.
 func SaysNoProcess(words string) bool { return saysNoProcess(&Observed{Code: 1, LastLine: words}) }
 
-// last is what no other line is about.
+// fallback is what no other line is about.
 var fallback = Entry{Phrase: "FailedByUser", Class: User, Actor: Owner, Retry: Counted, When: "any other exit code, or `grace over`",
 	Means: "its program failed by itself", Next: readLog, match: func(*Observed) bool { return true }}

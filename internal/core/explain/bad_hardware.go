@@ -11,8 +11,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// badNodesFor finds what is out of service among the cells that a gang could use, on given nodes; nil
-// is all nodes.
+// badNodesFor finds what is out of service among the cells that a gang could use, on given nodes;
+// nil is all nodes.
 func (s *Explainer) badNodesFor(j *tables.Job, g int, on cell.NodeSet) (out badNodes) {
 	f := s.Cluster.Forest()
 	for i := range s.Attempts {
@@ -88,8 +88,8 @@ func (s *Explainer) drainsFor(j *tables.Job, g int, a *tables.Attempt, on cell.N
 	})
 }
 
-// badNodesOfShape returns what is out of service among the cells that a gang could use, found once for
-// all gangs of its shape.
+// badNodesOfShape returns what is out of service among the cells that a gang could use, found once
+// for all gangs of its shape.
 func badNodesOfShape(s *Explainer, j *tables.Job, g int, rooms []model.Room) *shapeBadNodes {
 	r, key := reasonCacheOf(s), fitKeyOf(j, g)
 	if known := r.badHardware[key]; known != nil {
@@ -129,8 +129,8 @@ func badNodesOfShape(s *Explainer, j *tables.Job, g int, rooms []model.Room) *sh
 	return ill
 }
 
-// othersInWay returns the jobs that hold cells which a gang could use and that do not drain, without
-// the gang's own job, by id. They are found once for all gangs of its shape.
+// othersInWay returns the jobs that hold cells which a gang could use and that do not drain,
+// without the gang's own job, by id. They are found once for all gangs of its shape.
 func (ill *shapeBadNodes) othersInWay(s *Explainer, j *tables.Job, g int) []model.JobID {
 	if ill.inWay == nil {
 		ill.inWay, reasonCacheOf(s).Read = []model.JobID{}, reasonCacheOf(s).Read+len(s.Attempts)
@@ -205,7 +205,8 @@ func (s *Explainer) badText(j *tables.Job, ill *shapeBadNodes, holders string, c
 		inWay = append(inWay, holders)
 	}
 	if len(ill.nodes) > 0 || len(ill.drainers) == 0 {
-		ifs, inWay = append(ifs, ill.outages.become("were repaired", "were in service")), append(inWay, ill.outages.text())
+		ifs, inWay = append(ifs, ill.outages.become("were repaired", "were in service")), append(inWay,
+			ill.outages.text())
 	}
 	if len(ill.drainers) > 0 {
 		ifs = append(ifs, s.jobList(j.Spec.User, ill.drainers)+lacks+" had ended")

@@ -15,8 +15,8 @@ const (
 	pinnedMost     = 4 // how many pinned cells are tried
 )
 
-// cheapChanges tries a shorter time limit, a higher priority and a free pinned cell. why is the code of
-// the gang's reason.
+// cheapChanges tries a shorter time limit, a higher priority and a free pinned cell. why is the
+// code of the gang's reason.
 func (t *suggester) cheapChanges(why model.Code) {
 	if (why == model.PriorityAhead || why == model.Fragmented || why == model.HeldBack || why == model.BadHardware) &&
 		t.j.Spec.Priority >= cell.MinGuaranteed && decide.Books(t.s.VC(t.j.Space)) {

@@ -18,8 +18,8 @@ import (
 // maxNamed bounds how many jobs or nodes a reason names. It says how many more there are.
 const maxNamed = 10
 
-// firstNamed cuts a list to maxNamed entries and returns how many were left out. With s.Whole it leaves
-// out none, since all that a reason names is then tried.
+// firstNamed cuts a list to maxNamed entries and returns how many were left out. With s.Whole it
+// leaves out none, since all that a reason names is then tried.
 func firstNamed[T any](s *Explainer, all []T) ([]T, int) {
 	if s.NameAll || len(all) <= maxNamed {
 		return slices.Clone(all), 0
@@ -98,11 +98,11 @@ const (
 	namedMost    = 100 // jobs and nodes that are removed in one try
 )
 
-// completeReason checks that a reason is complete: on a copy it removes all jobs and nodes that the page
-// names, at one instant and one after the other. If the gang still does not start it adds to the
-// reason what is missing: jobs that would take the cells first, hardware out of service or work of
-// other virtual clusters where the VC's cells could be bound, or what the gang would wait for then.
-// alone are the jobs that are named since the end of each alone would start the gang.
+// completeReason checks that a reason is complete: on a copy it removes all jobs and nodes that the
+// page names, at one instant and one after the other. If the gang still does not start it adds to
+// the reason what is missing: jobs that would take the cells first, hardware out of service or work
+// of other virtual clusters where the VC's cells could be bound, or what the gang would wait for
+// then. alone are the jobs that are named since the end of each alone would start the gang.
 func (t *suggester) completeReason(r *model.Reason, ahead, alone []model.JobID) {
 	switch {
 	case independentReason(r) || slices.Contains(r.Jobs, t.j.ID): // it waits for its own job
@@ -147,8 +147,8 @@ func (t *suggester) completeReason(r *model.Reason, ahead, alone []model.JobID) 
 	}
 }
 
-// independentReason reports whether a gang waits for something else than other jobs and nodes, such as a
-// hold or a back-off.
+// independentReason reports whether a gang waits for something else than other jobs and nodes, such
+// as a hold or a back-off.
 func independentReason(r *model.Reason) bool {
 	switch r.Code {
 	case model.NeverFits, model.QuotaExceeded, model.QuarantinedJob, model.OnHold, model.BackOff, model.NotYetDecided:
@@ -184,9 +184,9 @@ func oneByOne(s *status.Status, ids []model.JobID) []model.JobID {
 	return out
 }
 
-// withoutNamed removes all that is named and adds to the reason what the gang waits for then. It reports
-// whether the gang starts or something was added. With turns jobs are removed one after the other,
-// else at one instant.
+// withoutNamed removes all that is named and adds to the reason what the gang waits for then. It
+// reports whether the gang starts or something was added. With turns jobs are removed one after the
+// other, else at one instant.
 func (t *suggester) withoutNamed(r *model.Reason, nodes []int32, jobs []model.JobID, turns bool) bool {
 	all := []model.JobID{}
 	if !turns {
@@ -291,9 +291,9 @@ func (t *suggester) addRemaining(r *model.Reason, w *WhatIf, nodes []int32, jobs
 	return false
 }
 
-// addMissing adds to a reason the nodes that must be in service as well, or the jobs of other virtual
-// clusters that must end, or both where neither suffices. It returns the jobs that would take the
-// cells first even then.
+// addMissing adds to a reason the nodes that must be in service as well, or the jobs of other
+// virtual clusters that must end, or both where neither suffices. It returns the jobs that would
+// take the cells first even then.
 func (t *suggester) addMissing(r *model.Reason, nodes []int32, jobs []model.JobID) (first []model.JobID, ok bool) {
 	bad, others := t.s.badNodesFor(t.j, int(t.g), nil).nodes, t.otherVCHolders()
 	bad = slices.DeleteFunc(bad, func(n int32) bool { return slices.Contains(nodes, n) })
@@ -346,8 +346,8 @@ func (t *suggester) addMissing(r *model.Reason, nodes []int32, jobs []model.JobI
 	return first, true
 }
 
-// startsWithout reports whether the gang starts when nodes are in service and jobs have ended. Jobs that
-// take the cells before it are removed as well, and are returned.
+// startsWithout reports whether the gang starts when nodes are in service and jobs have ended. Jobs
+// that take the cells before it are removed as well, and are returned.
 func (t *suggester) startsWithout(nodes []int32, jobs []model.JobID) (first []model.JobID, ok bool) {
 	for range firstMost {
 		w := t.copyAfter(nodes, slices.Concat(jobs, first))
@@ -377,8 +377,8 @@ func (t *suggester) mayBlock(o *tables.Job) bool {
 	return t.j.Spec.Priority < cell.MinGuaranteed || o.Spec.Priority >= cell.MinGuaranteed
 }
 
-// otherVCHolders returns guaranteed jobs of other virtual clusters that run where the gang could, at
-// most otherVCsMost.
+// otherVCHolders returns guaranteed jobs of other virtual clusters that run where the gang could,
+// at most otherVCsMost.
 func (t *suggester) otherVCHolders() (out []model.JobID) {
 	for i := range t.s.Attempts {
 		a := &t.s.Attempts[i]
@@ -394,9 +394,9 @@ func (t *suggester) otherVCHolders() (out []model.JobID) {
 	return out
 }
 
-// sufficingAlone returns jobs that the page does not name, of which each would let the gang start if it
-// sufficingAlone ended. There are such jobs where hardware is out of service, since cells may be bound in
-// many ways, and where a job behind the gang may keep it waiting, as with backfill.
+// sufficingAlone returns jobs that the page does not name, of which each would let the gang start
+// if it sufficingAlone ended. There are such jobs where hardware is out of service, since cells may
+// be bound in many ways, and where a job behind the gang may keep it waiting, as with backfill.
 func (t *suggester) sufficingAlone(r *model.Reason, ahead []model.JobID) (out []model.JobID) {
 	if independentReason(r) || t.j.Spec.Gangs[t.g].Extra {
 		return nil
@@ -427,9 +427,9 @@ func (t *suggester) sufficingAlone(r *model.Reason, ahead []model.JobID) (out []
 	return out
 }
 
-// aloneCandidates lists the jobs for alone to try, without those that are named: the first that wait behind
-// the gang, unless only those ahead can keep it waiting; those that run where it could, if
-// hardware is out of service or cells are promised to it; and if bad hardware is charged to VCs
+// aloneCandidates lists the jobs for alone to try, without those that are named: the first that
+// wait behind the gang, unless only those ahead can keep it waiting; those that run where it could,
+// if hardware is out of service or cells are promised to it; and if bad hardware is charged to VCs
 // (doomed), those that wait in other virtual clusters with few waiting jobs.
 func (t *suggester) aloneCandidates(r *model.Reason, named []model.JobID) (out []model.JobID) {
 	s, seen := t.s, map[model.JobID]bool{t.j.ID: true}
@@ -538,8 +538,8 @@ func (s *Explainer) holdsOn(j *tables.Job, g int, a *tables.Attempt, its cell.No
 	})
 }
 
-// couldBindOn reports whether a gang fits, by the number of leaves, the cells of its VC that are not
-// bound yet or are bound at given nodes.
+// couldBindOn reports whether a gang fits, by the number of leaves, the cells of its VC that are
+// not bound yet or are bound at given nodes.
 func (s *Explainer) couldBindOn(j *tables.Job, g int, its cell.NodeSet) bool {
 	f := s.Cluster.Forest()
 	var around []cell.CellID

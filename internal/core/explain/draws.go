@@ -104,9 +104,9 @@ func (f *Forecast) onlyLimitKnown(a *tables.Attempt) bool {
 	return f.span(a).Open
 }
 
-// drawStarts runs copies forward in which attempts end at times drawn from what is known, and sets in e
-// the range of the gang's starts. It is false, and e but for Steps not changed, where too little is
-// known for a range.
+// drawStarts runs copies forward in which attempts end at times drawn from what is known, and sets
+// in e the range of the gang's starts. It is false, and e but for Steps not changed, where too
+// little is known for a range.
 func drawStarts(s *Explainer, id model.JobID, g int32, m model.MeasuredRuns, e *model.Estimate) bool {
 	of := int32(state.Draws)
 	if len(s.Jobs) > state.LargeState {

@@ -348,9 +348,9 @@ func (f *Forecast) basisText() string {
 	return "based on " + f.bases.Text() + "; a job submitted later may delay it"
 }
 
-// orderChanges says which jobs that wait behind a gang's job now start before it, and which that are
-// ahead of it start after it: other jobs find cells where it does not, and an order may change with
-// time.
+// orderChanges says which jobs that wait behind a gang's job now start before it, and which that
+// are ahead of it start after it: other jobs find cells where it does not, and an order may change
+// with time.
 func (f *Forecast) orderChanges(was *Explainer, j *tables.Job) string {
 	sooner, later, behind := []string(nil), []string(nil), false
 	for _, id := range was.order(was.Space(j.Spec.VC)) {
@@ -377,7 +377,8 @@ func (f *Forecast) orderChanges(was *Explainer, j *tables.Job) string {
 	return strings.Join(texts, "; ")
 }
 
-// whyNoStart says why a run did not come to the start of a gang, and which jobs' ends are not known.
+// whyNoStart says why a run did not come to the start of a gang, and which jobs' ends are not
+// known.
 func (f *Forecast) whyNoStart(id model.JobID, g int32) (string, []model.JobID) {
 	if f.bounded {
 		return fmt.Sprintf("it still waits after %d decisions, the most that an estimate looks ahead", f.MaxSteps), nil
@@ -433,9 +434,9 @@ func (s *Explainer) bookedStart(j *tables.Job, g int32) (model.Time, string, boo
 		s.jobList(j.Spec.User, after)), true
 }
 
-// checkedBookedStart is bookedStart for the page of a job, checked on a copy in which all jobs run as long as
-// they declare. A booking only knows when the jobs end that hold its cells now. A job that is
-// stopped and starts again may take these cells before it, so the start may be later.
+// checkedBookedStart is bookedStart for the page of a job, checked on a copy in which all jobs run
+// as long as they declare. A booking only knows when the jobs end that hold its cells now. A job
+// that is stopped and starts again may take these cells before it, so the start may be later.
 func (s *Explainer) checkedBookedStart(j *tables.Job, g int32) (model.Time, string) {
 	at, bound, _ := s.bookedStart(j, g)
 	if at == 0 {
@@ -496,8 +497,8 @@ func (s *Explainer) bookedCellsFree(j *tables.Job, b *model.Booked) model.Time {
 	return free(b, j.Spec.Priority, before)
 }
 
-// bookedCellsLeft is when the gangs of at least a priority that hold the cells of a booking have left
-// them, and no earlier than b.Start.
+// bookedCellsLeft is when the gangs of at least a priority that hold the cells of a booking have
+// left them, and no earlier than b.Start.
 func (s *Explainer) bookedCellsLeft(b *model.Booked, prio cell.Priority) model.Time {
 	t := max(b.Start, s.Now)
 	for _, l := range b.Leaves {

@@ -107,8 +107,10 @@ func (s *Explainer) CloneIn(room *CopyBuffer) *Explainer {
 	d.Booked, d.RunTimes = slices.Clone(s.Booked), s.RunTimes.Clone()
 	d.Timers, d.ToSettle = slices.Clone(s.Timers), slices.Clone(s.ToSettle)
 	d.Cache, d.PartlyPlaced, d.Out, d.Mem, d.Arenas = place.Cache{}, nil, nil, decide.Memory{}, tables.Arenas{}
-	d.Orders, d.neverFit, d.CopyMemory, d.NameAll, d.Shapes, d.LookAgain = ranking{}, neverFitCache{}, nil, false, nil, index.Askers{}
-	d.Calls, d.UserHoldings, d.Charges, d.Claims, d.NoFreeCells, d.Recount = index.Calls{}, index.UserHoldings{}, place.ChargeMoves{}, place.Claims{}, nil, false
+	d.Orders, d.neverFit, d.CopyMemory = ranking{}, neverFitCache{}, nil
+	d.NameAll, d.Shapes, d.LookAgain = false, nil, index.Askers{}
+	d.Calls, d.UserHoldings, d.Charges = index.Calls{}, index.UserHoldings{}, place.ChargeMoves{}
+	d.Claims, d.NoFreeCells, d.Recount = place.Claims{}, nil, false
 	return d
 }
 
@@ -117,7 +119,8 @@ func (s *Explainer) CloneIn(room *CopyBuffer) *Explainer {
 func (s *Explainer) AsOf(now model.Time) *Explainer {
 	c := *s
 	c.Now, c.Mem = max(s.Now, now), decide.Memory{}
-	c.Calls, c.UserHoldings, c.Charges, c.Claims = index.Calls{}, index.UserHoldings{}, place.ChargeMoves{}, place.Claims{}
+	c.Calls, c.UserHoldings = index.Calls{}, index.UserHoldings{}
+	c.Charges, c.Claims = place.ChargeMoves{}, place.Claims{}
 	c.CopyMemory, c.NameAll = nil, false
 	return &c
 }

@@ -53,8 +53,8 @@ func bindableOn(s *tables.Tables, j *tables.Job, g int, add func(node, free int3
 	return exact
 }
 
-// bindableLeaves counts the leaves on a node in cells of a size that could be bound: they are healthy, in
-// no bound cell, promised to no gang, and used by opportunistic work at most.
+// bindableLeaves counts the leaves on a node in cells of a size that could be bound: they are
+// healthy, in no bound cell, promised to no gang, and used by opportunistic work at most.
 func bindableLeaves(s *tables.Tables, node cell.CellID, size int32) (n int32) {
 	f := s.Cluster.Forest()
 	first := f.Cells[node].FirstLeaf

@@ -124,8 +124,8 @@ func (s *Explainer) leafView(r *cell.Request, l cell.LeafID) leafView {
 	return v
 }
 
-// boundToOther returns the bound cell around a leaf and the VC to which it is bound, used or not, if
-// that is another VC than a guaranteed request's; else 0. It is 0 for an opportunistic request,
+// boundToOther returns the bound cell around a leaf and the VC to which it is bound, used or not,
+// if that is another VC than a guaranteed request's; else 0. It is 0 for an opportunistic request,
 // which may borrow free leaves there.
 func (s *Explainer) boundToOther(r *cell.Request, l cell.LeafID) (vc int32, bound cell.CellID) {
 	space, root := s.Cluster.BoundAround(s.Cluster.Forest().Leaves[l])

@@ -36,8 +36,8 @@ func (s *Explainer) uncarriedReason(j *tables.Job, g int) *model.Reason {
 // andMost is added to the key of a cached reason that also says the most that would fit.
 const andMost = "\x00"
 
-// neverWithMost is WhyNeverFits with the most that would fit. If tasks take more GPUs than they ask for,
-// because of CPUs or memory, it also says what each GPU comes with.
+// neverWithMost is WhyNeverFits with the most that would fit. If tasks take more GPUs than they ask
+// for, because of CPUs or memory, it also says what each GPU comes with.
 func (s *Explainer) neverWithMost(j *tables.Job, g int) *model.Reason {
 	why := s.WhyNeverFits(j, g)
 	if why == nil || j.Gangs[g].Shape.NoSKUFits || s.Cluster.SpaceOf(j.Spec.VC) == cell.None {
@@ -66,8 +66,8 @@ func (s *Explainer) neverWithMost(j *tables.Job, g int) *model.Reason {
 	return place.Remember(&s.currentNeverFit().never, key, &said)
 }
 
-// sizedByCPUOrMemory returns what a leaf carries, if a role's tasks take more GPUs than they ask for because of
-// their CPUs or memory; else false.
+// sizedByCPUOrMemory returns what a leaf carries, if a role's tasks take more GPUs than they ask
+// for because of their CPUs or memory; else false.
 func (s *Explainer) sizedByCPUOrMemory(r *model.Role) (model.Carry, bool) {
 	names := s.Carriers(r)
 	if len(names) == 0 {
@@ -158,8 +158,8 @@ func (m MostEver) Tasks() int32 {
 	return n
 }
 
-// hasFirstTasks reports whether a gang is of one role and has its first tasks. Then how many fit does not
-// depend on how many it asks for.
+// hasFirstTasks reports whether a gang is of one role and has its first tasks. Then how many fit
+// does not depend on how many it asks for.
 func (m MostEver) hasFirstTasks() bool {
 	gang := m.J.Spec.Gangs[m.G].Tasks
 	for i, o := range gang {

@@ -14,8 +14,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// dedicatedReason is for a job that would fit on nodes that are closed to it: it wants nodes for itself
-// and others run there, or other jobs have them for themselves.
+// dedicatedReason is for a job that would fit on nodes that are closed to it: it wants nodes for
+// itself and others run there, or other jobs have them for themselves.
 func (s *Explainer) dedicatedReason(r model.Reason, j *tables.Job) model.Reason {
 	f, closed := s.Cluster.Forest(), s.ClosedNodes(j)
 	for i := range f.Nodes {
@@ -132,9 +132,9 @@ func (s *Explainer) whyProtected(j *tables.Job, g int32) (string, model.Time) {
 		strings.Join(each, ", ")), first
 }
 
-// mayPreemptFor lists the attempts that the policy of a gang's VC would have preempted for it, whether or
-// not they ran for the minimum, in order of their jobs. due says that the policy promised the gang
-// its cells for now (Wish.IgnoreQuantum).
+// mayPreemptFor lists the attempts that the policy of a gang's VC would have preempted for it,
+// whether or not they ran for the minimum, in order of their jobs. due says that the policy
+// promised the gang its cells for now (Wish.IgnoreQuantum).
 func (s *Explainer) mayPreemptFor(j *tables.Job, g int32) (out []*tables.Attempt, due bool) {
 	ref := model.GangRef{Job: j.ID, Gang: g}
 	for wish := range s.Policies[j.Space].Rank(s.ViewAll(j.Space, j.Spec.Priority)) {
@@ -153,9 +153,9 @@ func (s *Explainer) mayPreemptFor(j *tables.Job, g int32) (out []*tables.Attempt
 	return out, due
 }
 
-// whyUnshared says in a clause why a gang that finds no free cells does not share leaves with others
-// either, if its VC's policy lets gangs share. It is "" if it could, which is up to the policy. The
-// checks are those of a wish for turns (decide/share_place.go).
+// whyUnshared says in a clause why a gang that finds no free cells does not share leaves with
+// others either, if its VC's policy lets gangs share. It is "" if it could, which is up to the
+// policy. The checks are those of a wish for turns (decide/share_place.go).
 func (s *Explainer) whyUnshared(j *tables.Job, g int32) string {
 	p, ok := s.Policies[j.Space].(model.NeedsAbilities)
 	if !ok || !slices.Contains(p.Needs(), model.CanSuspend) {
@@ -179,7 +179,8 @@ func (s *Explainer) whyUnshared(j *tables.Job, g int32) string {
 	return s.whyNoHost(j, g)
 }
 
-// whyNoHost says why there are no running gangs with which a gang could take turns; "" if there are.
+// whyNoHost says why there are no running gangs with which a gang could take turns; "" if there
+// are.
 func (s *Explainer) whyNoHost(j *tables.Job, g int32) string {
 	alike, willing, older := false, false, false
 	for i := range s.Attempts {
@@ -218,8 +219,8 @@ func (s *Explainer) whyNoHost(j *tables.Job, g int32) string {
 	return "its memory does not fit beside the jobs of its shape, so it shares no GPUs"
 }
 
-// demotedAheadReason is for a gang that could take back lent cells, but that are held by demoted jobs
-// which are ahead of it; false for other gangs.
+// demotedAheadReason is for a gang that could take back lent cells, but that are held by demoted
+// jobs which are ahead of it; false for other gangs.
 func (s *Explainer) demotedAheadReason(r model.Reason, j *tables.Job, g int32) (model.Reason, bool) {
 	q := s.Request(place.Want{J: j, G: g})
 	spared := q.Protected

@@ -72,7 +72,8 @@ func orderText(s *index.Index, j *tables.Job, e *model.Explanation) string {
 	return ""
 }
 
-// WaitingJobs yields the waiting jobs of a VC in run order: guaranteed ones, then opportunistic ones.
+// WaitingJobs yields the waiting jobs of a VC in run order: guaranteed ones, then opportunistic
+// ones.
 func (s *Explainer) WaitingJobs(vc cell.VCName) iter.Seq[model.JobID] {
 	if s.Cluster == nil {
 		return func(func(model.JobID) bool) {}
@@ -109,8 +110,8 @@ func (s *Explainer) rank(space int32) []model.JobID {
 	return s.appendJobs(out, s.Queues[space])
 }
 
-// appendJobs adds the jobs of queued gangs to a list. Members above a minimum are left out, since their
-// jobs run.
+// appendJobs adds the jobs of queued gangs to a list. Members above a minimum are left out, since
+// their jobs run.
 func (s *Explainer) appendJobs(list []model.JobID, q []index.Queued) []model.JobID {
 	for _, e := range q {
 		if !s.Extra(e) {

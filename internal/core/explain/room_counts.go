@@ -84,10 +84,10 @@ func (r *reasonCache) usedLeaves(s *tables.Tables, space int32) []int32 {
 	return used
 }
 
-// spreadText says how the free leaves are spread over nodes, if that keeps a gang from them: "2 on n1
-// and 2 on n2". It is "" where the tasks would fit by the number of leaves on each node. For a job
-// that is restricted to nodes it names these instead, if none is free there and jobs run on them:
-// "on its allowed node".
+// spreadText says how the free leaves are spread over nodes, if that keeps a gang from them: "2 on
+// n1 and 2 on n2". It is "" where the tasks would fit by the number of leaves on each node. For a
+// job that is restricted to nodes it names these instead, if none is free there and jobs run on
+// them: "on its allowed node".
 func spreadText(s *Explainer, j *tables.Job, g int, free int32) string {
 	r, key := reasonCacheOf(s), fitKeyOf(j, g)
 	text, ok := r.spreadTexts[key]
@@ -124,8 +124,8 @@ func makeSpreadText(s *Explainer, j *tables.Job, g int, free int32) string {
 	return model.JoinAnd(texts)
 }
 
-// fullNodesText is a text of the nodes to which a job is restricted, if no leaf there is free and all
-// jobs in its way run there; else "".
+// fullNodesText is a text of the nodes to which a job is restricted, if no leaf there is free and
+// all jobs in its way run there; else "".
 func fullNodesText(s *Explainer, j *tables.Job, g int) string {
 	all, its := allHolders(s, j, g), s.onlyNodes(j)
 	if len(all.Own)+len(all.Others) == 0 ||
@@ -145,9 +145,9 @@ func fullNodesText(s *Explainer, j *tables.Job, g int) string {
 	return strings.TrimPrefix(nodesText(j.Spec, "its "), " ")
 }
 
-// freeByNode counts the leaves that are free to a gang on each node, in order of the nodes, including
-// those of cells that could be bound there. exact is false where more cells could be bound than the
-// VC has left.
+// freeByNode counts the leaves that are free to a gang on each node, in order of the nodes,
+// including those of cells that could be bound there. exact is false where more cells could be
+// bound than the VC has left.
 func freeByNode(s *Explainer, j *tables.Job, g int) (on []freeOnNode, exact bool) {
 	f := s.Cluster.Forest()
 	add := func(node, free int32) {

@@ -38,8 +38,8 @@ type suggester struct {
 	triesLeft  int   // how many changes of the job may still be tried
 	jobsLeft   int   // how many jobs may still be copied
 	stepsLeft  int64 // how many steps may still be taken
-	// startsAnyway is set when the gang starts without any change, once what is being stopped for it has
-	// ended. Then only a change with which it starts at once is a suggestion.
+	// startsAnyway is set when the gang starts without any change, once what is being stopped for
+	// it has ended. Then only a change with which it starts at once is a suggestion.
 	startsAnyway bool
 	found        []model.Suggestion
 	untried      bool // something was left untried
@@ -366,8 +366,8 @@ func (t *suggester) afterJobs() (found bool) {
 	return found
 }
 
-// endCandidates returns jobs whose end may let the gang start: if its user is limited, first the user's
-// jobs, with waiting also those ahead that wait; then the jobs that hold its cells.
+// endCandidates returns jobs whose end may let the gang start: if its user is limited, first the
+// user's jobs, with waiting also those ahead that wait; then the jobs that hold its cells.
 func (t *suggester) endCandidates(waiting bool) []model.JobID {
 	ids := t.s.endable(t.j, int(t.g))
 	if t.s.UserLimits(t.j) == nil {
@@ -530,8 +530,8 @@ func (t *suggester) startsRepaired(nodes ...int32) ([]model.Displaced, bool) {
 	return t.startsAfter(nodes, nil)
 }
 
-// startsAfter reports whether the gang starts when nodes are back in service and then jobs end, all at
-// one instant, and which jobs give way.
+// startsAfter reports whether the gang starts when nodes are back in service and then jobs end, all
+// at one instant, and which jobs give way.
 func (t *suggester) startsAfter(nodes []int32, ids []model.JobID) ([]model.Displaced, bool) {
 	w := t.copyAfter(nodes, ids)
 	if w == nil {

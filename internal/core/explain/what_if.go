@@ -131,8 +131,8 @@ func (w *WhatIf) starts(id model.JobID, g int32) (preempts []model.Displaced, ok
 	return preempts, w.Placed(id, g)
 }
 
-// endStopping ends all attempts that are being stopped, one after the other, with a decision after each,
-// and then those that were told to stop meanwhile.
+// endStopping ends all attempts that are being stopped, one after the other, with a decision after
+// each, and then those that were told to stop meanwhile.
 func (w *WhatIf) endStopping() {
 	for range decide.AgainMost {
 		var told []model.AttemptID

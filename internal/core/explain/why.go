@@ -103,7 +103,8 @@ func (s *Explainer) judgeShape(j *tables.Job, g int) *model.Reason {
 		why.Message = fmt.Sprintf("it can never start: virtual cluster %s is guaranteed nothing that fits %s%s",
 			j.Spec.VC, s.shapeText(j, g), pinnedElsewhere(&s.Tables, j, g))
 	case why.Need > why.Total:
-		why.Message = fmt.Sprintf("it can never start: it asks for %s%s, more than %s", why.Asks, shapeInBrackets(s, j, g),
+		why.Message = fmt.Sprintf("it can never start: it asks for %s%s, more than %s", why.Asks,
+			shapeInBrackets(s, j, g),
 			whose)
 	default:
 		why.Message = fmt.Sprintf("it can never start: %s does not fit the cells of %s, even if all are free",
@@ -112,8 +113,8 @@ func (s *Explainer) judgeShape(j *tables.Job, g int) *model.Reason {
 	return &why
 }
 
-// pinnedElsewhere names a pinned cell of a gang's VC that has the SKU that it asks for; "" if none. Only
-// a job that names the cell may use it.
+// pinnedElsewhere names a pinned cell of a gang's VC that has the SKU that it asks for; "" if none.
+// Only a job that names the cell may use it.
 func pinnedElsewhere(s *tables.Tables, j *tables.Job, g int) string {
 	roots := s.Cluster.Space(s.Space(j.Spec.VC)).Roots
 	for _, m := range j.Gangs[g].Shape.Members {

@@ -68,8 +68,8 @@ type dirty struct {
 	Guaranteed   []bool // by space: look at the VC's guaranteed gangs
 	OrderChanged []bool // by space: the VC's order changed as time passed
 	Some         bool   // any of the above
-	// Backfills, by space, marks VCs with easy or conserve backfill: what their gangs get also depends
-	// on time and on other VCs.
+	// Backfills, by space, marks VCs with easy or conserve backfill: what their gangs get also
+	// depends on time and on other VCs.
 	Backfills   []bool
 	Flat        bool         // no VC is part of another
 	Tuned       []bool       // by space: the policy is a Tuner
@@ -80,14 +80,14 @@ type dirty struct {
 	Chains      []int64      // by chain: its leaves
 	Timed       []int32      // spaces of the VCs with an order that changes as time passes
 	NextChanges []NextChange // by space
-	// Exhausted, by space, says where the last walk left nothing to later arrivals. Turns counts the
-	// changes that concern every VC.
+	// Exhausted, by space, says where the last walk left nothing to later arrivals. Turns counts
+	// the changes that concern every VC.
 	Exhausted   []Exhausted
 	FullChanges uint64
 	CellChanges uint64 // counts changes after which some gang may get cells
 	IdleChanges uint64 // counts changes that may add free cells promised to no gang
-	// Placing to Avoiding tell whether cells that one VC leaves unbound may help another: its policy
-	// or its jobs say where gangs may run, or it owns parts of nodes.
+	// Placing to Avoiding tell whether cells that one VC leaves unbound may help another: its
+	// policy or its jobs say where gangs may run, or it owns parts of nodes.
 	Placing       []bool     // by space: the policy says where gangs may run
 	parts         []bool     // by space: the VC owns cells smaller than a node
 	choosy        int32      // number of jobs that name nodes which they must use, or must not
@@ -347,8 +347,8 @@ func (s *Index) lookFor(vcs []cell.VCName) {
 	}
 }
 
-// MergeNames are the VCs for which one of two decisions asked, by name; nil, also as an argument, means
-// all.
+// MergeNames are the VCs for which one of two decisions asked, by name; nil, also as an argument,
+// means all.
 func MergeNames(a, b []cell.VCName) []cell.VCName {
 	if len(a) == 0 || len(b) == 0 {
 		return nil

@@ -86,8 +86,8 @@ func (s *Index) RanSince(a *tables.Attempt, from model.Time) model.Duration {
 	return before + sh.Rotation.Ran(a.ID, max(from, sh.Since), s.Now)
 }
 
-// AttemptsIn yields the attempts and promises of a VC. A restart may change their order: no decision
-// may depend on it.
+// AttemptsIn yields the attempts and promises of a VC. A restart may change their order: no
+// decision may depend on it.
 func (s *Index) AttemptsIn(space int32) iter.Seq[*tables.Attempt] {
 	return func(yield func(*tables.Attempt) bool) {
 		for _, i := range s.Holders[space] {
@@ -139,8 +139,8 @@ func (s *Index) Shared(a *tables.Attempt) bool { return a.NotFirst || a.NextMemb
 // First returns the slot of the first member of an attempt's allocation.
 func (s *Index) First(a *tables.Attempt) int32 { return s.ByAlloc[a.Alloc] }
 
-// FirstStaying returns the first member of an attempt's allocation that was not told to stop; nil if all
-// were.
+// FirstStaying returns the first member of an attempt's allocation that was not told to stop; nil
+// if all were.
 func (s *Index) FirstStaying(a *tables.Attempt) *tables.Attempt {
 	if !s.Shared(a) {
 		if a.Cause == 0 {

@@ -47,8 +47,8 @@ type Calls struct {
 	gang    model.GangView  // the gang that gets a key
 }
 
-// NoFreeCells is the situation in which a gang with a promise found no free cells. The search is not
-// repeated while it stays the same: until more cells are free, more of the gang's own are, or
+// NoFreeCells is the situation in which a gang with a promise found no free cells. The search is
+// not repeated while it stays the same: until more cells are free, more of the gang's own are, or
 // holders have left the preassigned cells that are promised to it.
 type NoFreeCells struct {
 	IdleChanges uint64 // Dirty.Idle at that time
@@ -68,8 +68,8 @@ func (s *Index) VC(space int32) *model.VCConfig {
 // Holder returns the first member of an allocation.
 func (s *Index) Holder(id cell.AllocID) *tables.Attempt { return &s.Attempts[s.ByAlloc[id]] }
 
-// EnterPolicy notes the VC for which policy code runs from now on, 0 for none. It returns the one before,
-// which is to be noted again after the call.
+// EnterPolicy notes the VC for which policy code runs from now on, 0 for none. It returns the one
+// before, which is to be noted again after the call.
 func (s *Index) EnterPolicy(space int32) (before int32) {
 	before, s.Calls.Space = s.Calls.Space, space
 	return before

@@ -28,8 +28,8 @@ func (s *Index) quantum(space int32) model.Duration { return s.Quanta[max(space,
 // MinRun is how long a gang of a VC runs before gangs of its own priority may stop it.
 func (s *Index) MinRun(space int32) model.Duration { return max(s.VC(space).MinRun, s.quantum(space)) }
 
-// ProtectedFromPeers reports whether an attempt is still protected from gangs of its own priority. Against a
-// gang that is due the policy's quantum does not count.
+// ProtectedFromPeers reports whether an attempt is still protected from gangs of its own priority.
+// Against a gang that is due the policy's quantum does not count.
 func (s *Index) ProtectedFromPeers(a *tables.Attempt, due bool) bool {
 	space := s.Jobs[a.Job].Space
 	if due {
@@ -38,8 +38,8 @@ func (s *Index) ProtectedFromPeers(a *tables.Attempt, due bool) bool {
 	return s.RanLessThan(a, s.MinRun(space))
 }
 
-// BelowMinRun reports whether an attempt has not run for its VC's minimum yet. Until then its policy
-// does not change its size either.
+// BelowMinRun reports whether an attempt has not run for its VC's minimum yet. Until then its
+// policy does not change its size either.
 func (s *Index) BelowMinRun(a *tables.Attempt) bool {
 	return s.RanLessThan(a, s.VC(s.Jobs[a.Job].Space).MinRun)
 }

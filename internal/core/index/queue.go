@@ -159,8 +159,8 @@ func (s *Index) meant(j *tables.Job, t timer) bool {
 		s.endsMinRun(j, started, t.At)
 }
 
-// NextChange is when the order of a VC changes as time passes; At 0 is never. It stays known until a
-// gang begins or ceases to wait or to run there, reports something, or something is noted about
+// NextChange is when the order of a VC changes as time passes; At 0 is never. It stays known until
+// a gang begins or ceases to wait or to run there, reports something, or something is noted about
 // it.
 type NextChange struct {
 	Known bool

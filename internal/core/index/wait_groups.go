@@ -371,8 +371,8 @@ type Merge struct {
 	Heads     collections.Heap[Head] // the next gang of each wait group
 }
 
-// DedicatedMark, behind a shape's text, marks a shape that found no nodes for itself. That says nothing
-// of VCs with a policy that gives no job nodes of its own.
+// DedicatedMark, behind a shape's text, marks a shape that found no nodes for itself. That says
+// nothing of VCs with a policy that gives no job nodes of its own.
 const DedicatedMark = " alone"
 
 // Head is the next gang of one wait group.

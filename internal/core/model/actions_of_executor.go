@@ -12,9 +12,9 @@ type Action struct {
 	Start *Start
 	// Rotation is set when the tasks of an attempt that runs must follow it from now on.
 	Rotation *Rotation
-	// Lost are tasks, by ordinal, that count as ended by the loss of their node, also if only a user
-	// says so. What is left of them must end before the node is reported up again, and the executor
-	// reports nothing about it.
+	// Lost are tasks, by ordinal, that count as ended by the loss of their node, also if only a
+	// user says so. What is left of them must end before the node is reported up again, and the
+	// executor reports nothing about it.
 	Lost []int32
 	// Grace is how long a stop waits between asking and killing.
 	Grace Duration

@@ -31,8 +31,8 @@ type Config struct {
 	HalfLife Duration `json:"half_life,omitempty"`
 	// Throughputs are speeds of models that were measured offline, in order, no entry twice.
 	Throughputs []Throughput `json:"throughputs,omitempty"`
-	// Storages are those that jobs may name, by name, and Access what groups may do, by VC. The core
-	// only carries them.
+	// Storages are those that jobs may name, by name, and Access what groups may do, by VC. The
+	// core only carries them.
 	Storages []Storage      `json:"storages,omitempty"`
 	Access   []access.Grant `json:"access,omitempty"`
 	// ExitRules say what exits of tasks mean. They come before the built-in table.

@@ -56,13 +56,14 @@ type ChainChange struct {
 	CellsAfter   int32          `json:"cells_after"`
 	LeavesBefore int32          `json:"leaves_before"`
 	LeavesAfter  int32          `json:"leaves_after"`
-	// LackingBefore and LackingAfter are how many top-level cells lack a node: no guarantee can rest
-	// on such a cell as a whole.
+	// LackingBefore and LackingAfter are how many top-level cells lack a node: no guarantee can
+	// rest on such a cell as a whole.
 	LackingBefore int32  `json:"lacking_before,omitempty"`
 	LackingAfter  int32  `json:"lacking_after,omitempty"`
 	Had           string `json:"had,omitempty"` // what its leaves were, such as "8 GPUs"
 	Has           string `json:"has,omitempty"` // what they are
-	// LevelsBefore and LevelsAfter are the levels of a chain that stays, leaf first, if they differ.
+	// LevelsBefore and LevelsAfter are the levels of a chain that stays, leaf first, if they
+	// differ.
 	LevelsBefore []cell.LevelSpec `json:"levels_before,omitempty"`
 	LevelsAfter  []cell.LevelSpec `json:"levels_after,omitempty"`
 }

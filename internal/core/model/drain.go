@@ -46,7 +46,8 @@ type DrainEffect struct {
 	Back       bool            `json:"back,omitempty"`   // it could start if the node were back
 	There      bool            `json:"there,omitempty"`  // a part of its VC's guarantee is on the node
 	Reason     string          `json:"reason,omitempty"` // why it waits
-	// Unsaved is how long it has run since its last checkpoint or its start, and Devices on how many.
+	// Unsaved is how long it has run since its last checkpoint or its start, and Devices on how
+	// many.
 	Unsaved Duration `json:"unsaved,omitempty"`
 	Devices int32    `json:"devices,omitempty"`
 	// ZeroEnds is why its gang is done if it ends with exit code 0 when it is told to stop.

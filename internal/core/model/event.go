@@ -63,8 +63,8 @@ type Move struct {
 	Regained bool `json:"regained,omitempty"`
 	Orphaned bool `json:"orphaned,omitempty"`
 	// Drains are leaves of devices that are divided in other parts than when the attempt was
-	// started, maybe since an earlier configuration. Other attempts may hold some of them. All count
-	// as bad until this attempt has ended.
+	// started, maybe since an earlier configuration. Other attempts may hold some of them. All
+	// count as bad until this attempt has ended.
 	Drains []cell.LeafID `json:"drains,omitempty"`
 }
 
@@ -114,7 +114,8 @@ type Booked struct {
 	Start Time `json:"start,omitempty"`
 	// Turn numbers bookings in the order in which they were made: gangs that were booked later, or
 	// are not, do not delay it. Since is when it was made. First is the earliest Start since then,
-	// if that is another: gangs that came later must be gone by then, or by when those before it are.
+	// if that is another: gangs that came later must be gone by then, or by when those before it
+	// are.
 	Turn  int64   `json:"turn,omitempty"`
 	Since Time    `json:"since,omitempty"`
 	First Time    `json:"first,omitempty"`

@@ -78,8 +78,8 @@ type Job struct {
 	AvoidedNodes   []cell.NodeName `json:"avoided_nodes,omitempty"`
 	PreferredNodes []cell.NodeName `json:"preferred_nodes,omitempty"`
 	Hints          Hints           `json:"hints"`
-	// Storages are names of those that its tasks see, and Upload is the digest of its code. The core
-	// only carries them.
+	// Storages are names of those that its tasks see, and Upload is the digest of its code. The
+	// core only carries them.
 	Storages []string `json:"storages,omitempty"`
 	Upload   string   `json:"upload,omitempty"`
 	// UID and GID are the numbers under which its tasks run on the nodes: those of its user when it

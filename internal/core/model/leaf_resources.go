@@ -79,15 +79,16 @@ func (c Carry) Full(n int32) string {
 	return strings.Join(parts, ", ")
 }
 
-// SizedByCPUOrMemory reports whether a task that asks for l needs n leaves because of CPUs or memory, and not
-// because of GPUs.
+// SizedByCPUOrMemory reports whether a task that asks for l needs n leaves because of CPUs or
+// memory, and not because of GPUs.
 func (c Carry) SizedByCPUOrMemory(l Ask, n int32) bool {
 	fewer := int64(n - 1)
 	return l.GPU <= fewer*c.GPU && (c.MilliCPU > 0 && l.MilliCPU > fewer*c.MilliCPU || c.MemoryMB > 0 &&
 		l.MemoryMB > fewer*c.MemoryMB)
 }
 
-// PerUnitText says what comes with one GPU, such as "each GPU (type A100) comes with 4 CPUs, 16 GiB".
+// PerUnitText says what comes with one GPU, such as "each GPU (type A100) comes with 4 CPUs, 16
+// GiB".
 func (c Carry) PerUnitText() string {
 	_, rest, _ := strings.Cut(c.Full(1), ", ")
 	return "each " + c.Unit() + " (type " + string(c.SKU) + ") comes with " + rest
@@ -111,8 +112,8 @@ func (l Limits) String() string {
 	return cpu + ", " + memory
 }
 
-// WithDefaults returns the limits of a task on n leaves of a SKU: what it asks for, and what its leaves carry
-// where it asks for nothing.
+// WithDefaults returns the limits of a task on n leaves of a SKU: what it asks for, and what its
+// leaves carry where it asks for nothing.
 func (l Limits) WithDefaults(sku cell.SKU, n int) Limits {
 	return Limits{cmp.Or(l.MilliCPU, sku.MilliCPU*int64(n)), cmp.Or(l.MemoryMB, sku.MemoryMB*int64(n))}
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// LikelyRenames warns of added virtual clusters that have the very cells of a removed one: they were
-// probably renamed. The cluster file does not say so, and their jobs would be left behind.
+// LikelyRenames warns of added virtual clusters that have the very cells of a removed one: they
+// were probably renamed. The cluster file does not say so, and their jobs would be left behind.
 func (p *ConfigPlan) LikelyRenames() (texts []string) {
 	for i := range p.VCs {
 		now := &p.VCs[i]

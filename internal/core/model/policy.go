@@ -10,11 +10,11 @@ import (
 	"github.com/combsched/comb/internal/core/cell"
 )
 
-// NodeDedicator is a Policy that gives a job with Hints.Dedicated whole nodes: it starts only on nodes
-// where no other job holds or was promised anything. While it has them no other job of its VC, and
-// no opportunistic job, starts there unless its priority is higher. Guarantees of other VCs stand:
-// where their cells are parts of such a node, their jobs may start there. Nothing is preempted for
-// it.
+// NodeDedicator is a Policy that gives a job with Hints.Dedicated whole nodes: it starts only on
+// nodes where no other job holds or was promised anything. While it has them no other job of its
+// VC, and no opportunistic job, starts there unless its priority is higher. Guarantees of other VCs
+// stand: where their cells are parts of such a node, their jobs may start there. Nothing is
+// preempted for it.
 type NodeDedicator interface {
 	Policy
 	Dedicates()
@@ -68,7 +68,8 @@ type Policy interface {
 }
 
 // Keyed is a Policy that orders waiting gangs by a key. A gang's key is constant while it waits, so
-// gangs are kept sorted, and View.WaitingByKey costs nothing for those that the policy does not get to.
+// gangs are kept sorted, and View.WaitingByKey costs nothing for those that the policy does not get
+// to.
 type Keyed interface {
 	Policy
 	// Key is the key of a waiting gang. It may change only when its job gets another note.
@@ -95,9 +96,9 @@ type StrictFIFO interface {
 	StrictFIFO()
 }
 
-// IgnoresMisses is a Policy that preempts nothing, and whose order of other gangs does not depend on a
-// gang that finds no cells. A gang whose shape found nothing with a higher priority is then not
-// shown to it, if it would find the same.
+// IgnoresMisses is a Policy that preempts nothing, and whose order of other gangs does not depend
+// on a gang that finds no cells. A gang whose shape found nothing with a higher priority is then
+// not shown to it, if it would find the same.
 type IgnoresMisses interface {
 	Policy
 	IgnoresMisses()
@@ -111,17 +112,17 @@ type Ranked struct {
 	Leaves int32
 }
 
-// StepKeyed is a Keyed policy under which the key of a running gang changes in steps: it stays the same
-// until a time that is known.
+// StepKeyed is a Keyed policy under which the key of a running gang changes in steps: it stays the
+// same until a time that is known.
 type StepKeyed interface {
 	Keyed
-	// NextKeyChange is the first time after an instant at which the key changes by itself; 0 is never.
-	// The instant may have passed. The result depends on the gang alone.
+	// NextKeyChange is the first time after an instant at which the key changes by itself; 0 is
+	// never. The instant may have passed. The result depends on the gang alone.
 	NextKeyChange(after Time, g *GangView) Time
 }
 
-// LinearKeyed is a Keyed policy under which the rank of a running gang falls linearly, at a rate of its
-// own: gangs of one rate keep their order.
+// LinearKeyed is a Keyed policy under which the rank of a running gang falls linearly, at a rate of
+// its own: gangs of one rate keep their order.
 type LinearKeyed interface {
 	Keyed
 	// Falls returns when the rank of a gang reaches 0 if it runs on, and by how much it falls in a
@@ -131,17 +132,17 @@ type LinearKeyed interface {
 	Falls(*GangView) (zero Time, rate int64)
 }
 
-// WaitIndexer is a Policy with an index of its own over all waiting gangs, which the core updates: so a
-// look need not read them all (View.WaitIndex).
+// WaitIndexer is a Policy with an index of its own over all waiting gangs, which the core updates:
+// so a look need not read them all (View.WaitIndex).
 type WaitIndexer interface {
 	Policy
 	// NewWaitIndex returns an empty index.
 	NewWaitIndex() WaitIndex
 }
 
-// WaitIndex is the index of a WaitIndexer over the waiting gangs of one priority, without those that wait
-// for an upgrade. It must depend on these gangs alone, not on the order in which they were added,
-// since it is built anew when it is missing.
+// WaitIndex is the index of a WaitIndexer over the waiting gangs of one priority, without those
+// that wait for an upgrade. It must depend on these gangs alone, not on the order in which they
+// were added, since it is built anew when it is missing.
 type WaitIndex interface {
 	// Add adds a gang when it begins to wait, and again when its job gets another note or it is
 	// like no other gang (Shape ""). It must not keep the pointer. Fields that change while the
@@ -151,8 +152,8 @@ type WaitIndex interface {
 	Drop(GangRef)
 }
 
-// RunKeyed is a Policy that is not Keyed but has a key for running gangs, for View.RunningByKey. The key
-// stays the same until an event concerns the gang.
+// RunKeyed is a Policy that is not Keyed but has a key for running gangs, for View.RunningByKey.
+// The key stays the same until an event concerns the gang.
 type RunKeyed interface {
 	Policy
 	// Stand is the key of a running gang. It must not depend on how long the gang has run.
@@ -171,9 +172,9 @@ type Timed interface {
 	NextChange(View) Time
 }
 
-// DefersReports is a Timed policy that does not look at every progress report. A report may change which
-// gang it wants to start; the policy sees that when its VC is looked at next, at NextChange at the
-// latest. Explanations say so.
+// DefersReports is a Timed policy that does not look at every progress report. A report may change
+// which gang it wants to start; the policy sees that when its VC is looked at next, at NextChange
+// at the latest. Explanations say so.
 type DefersReports interface {
 	Timed
 	DefersReports()
@@ -191,16 +192,16 @@ type HoldsBack interface {
 	WhyHeldBack(View, GangRef) (why string, until Time)
 }
 
-// RestrictsNodes is a Policy that may restrict where a gang is placed (Wish.OnlyNodes, Wish.Within, Wish.FreeOnly).
-// What it can start may then depend on which nodes other VCs use.
+// RestrictsNodes is a Policy that may restrict where a gang is placed (Wish.OnlyNodes, Wish.Within,
+// Wish.FreeOnly). What it can start may then depend on which nodes other VCs use.
 type RestrictsNodes interface {
 	Policy
 	// RestrictsNodes reports whether it does so with its parameters. The answer is constant.
 	RestrictsNodes() bool
 }
 
-// HasQuantum is a Policy with a quantum: a gang runs for so long since its last start, or for the VC's
-// minimum run time if that is longer, before another of its VC and priority may preempt it
+// HasQuantum is a Policy with a quantum: a gang runs for so long since its last start, or for the
+// VC's minimum run time if that is longer, before another of its VC and priority may preempt it
 // (Wish.Preemptible).
 type HasQuantum interface {
 	Policy
@@ -208,8 +209,8 @@ type HasQuantum interface {
 	Quantum() Duration
 }
 
-// NeedsAbilities is a Policy that needs an executor with more abilities than start and stop. With an
-// executor that lacks one, a configuration that names the policy is refused.
+// NeedsAbilities is a Policy that needs an executor with more abilities than start and stop. With
+// an executor that lacks one, a configuration that names the policy is refused.
 type NeedsAbilities interface {
 	Policy
 	Needs() []Ability
@@ -224,17 +225,17 @@ type Tuner interface {
 	Tune(View) iter.Seq[Wish]
 }
 
-// MembersFollowMinimum is a Policy under which the members above a job's minimum have the minimum's place in the
-// order: where Wish.Preemptible names the minimum, they are preempted before it. They get leaves only of
-// the types on which their minimum runs. They need no wish to get free leaves; with a wish of its
-// own (Wish.Gang) a member may preempt others.
+// MembersFollowMinimum is a Policy under which the members above a job's minimum have the minimum's
+// place in the order: where Wish.Preemptible names the minimum, they are preempted before it. They
+// get leaves only of the types on which their minimum runs. They need no wish to get free leaves;
+// with a wish of its own (Wish.Gang) a member may preempt others.
 type MembersFollowMinimum interface {
 	Policy
 	MembersFollowMinimum()
 }
 
-// KeepsInPlace is a Policy that keeps some gangs in place: they are not relocated for gangs that wait
-// (VCConfig.Moves, Wish.MoveOthers).
+// KeepsInPlace is a Policy that keeps some gangs in place: they are not relocated for gangs that
+// wait (VCConfig.Moves, Wish.MoveOthers).
 type KeepsInPlace interface {
 	Policy
 	// Stays reports whether a running gang is one of these.
@@ -255,17 +256,17 @@ type Wish struct {
 	// met: they may not use a chain that this gang could use. A gang that waits for
 	// bad hardware or a back-off holds up no other.
 	Strict bool
-	// IgnoreQuantum says that the policy itself promised the gang cells for now: then only the VC's minimum
-	// run time protects gangs from it, and not the policy's quantum.
+	// IgnoreQuantum says that the policy itself promised the gang cells for now: then only the VC's
+	// minimum run time protects gangs from it, and not the policy's quantum.
 	IgnoreQuantum bool
-	// Preemptible yields running gangs of this priority that are behind this one in the order, the last
-	// one first: they may be preempted for it when it does not fit otherwise. It is read only
+	// Preemptible yields running gangs of this priority that are behind this one in the order, the
+	// last one first: they may be preempted for it when it does not fit otherwise. It is read only
 	// then; nil preempts none. A gang is spared that has not run for the VC's minimum run time and
 	// the policy's quantum, or whose job used up its budget of preemptions.
 	Preemptible iter.Seq[GangRef]
-	// IsBehind says, with Over, whether a waiting gang with a booking or a promise of cells is behind
-	// this one, so that Over would yield it if it ran. With nil those are the booked gangs that
-	// come later in the run order, and none with a promise.
+	// IsBehind says, with Over, whether a waiting gang with a booking or a promise of cells is
+	// behind this one, so that Over would yield it if it ran. With nil those are the booked gangs
+	// that come later in the run order, and none with a promise.
 	IsBehind func(GangRef) bool
 	// Prefer are nodes to use if the gang fits on them alone, when its job names
 	// none itself.
@@ -293,9 +294,9 @@ type Wish struct {
 	// If the promise is taken back the gang waits with Moved set. It is refused where the gang
 	// fits nowhere else now, and for jobs without checkpoints.
 	Move bool
-	// MoveOthers, where it is set, asks to relocate other gangs so that Gang, which waits, gets cells
-	// within Only and Within. It is refused where Gang would start without that, where a gang that
-	// must make room fits nowhere else, or beyond the bounds of MoveOthers.
+	// MoveOthers, where it is set, asks to relocate other gangs so that Gang, which waits, gets
+	// cells within Only and Within. It is refused where Gang would start without that, where a gang
+	// that must make room fits nowhere else, or beyond the bounds of MoveOthers.
 	MoveOthers *MoveOthers
 	// Size, where it is set, is how many members an elastic job may have from now on: the first so
 	// many. The members of a waiting gang start together on free cells, or as room is found, the
@@ -307,9 +308,9 @@ type Wish struct {
 	// on free cells of the nodes on which the job runs. It is refused where not all of
 	// them fit there, where any gang waits in the VC (View.Wanted), and under backfill.
 	OnOwnNodes bool
-	// ShrinkOthers lets members of other jobs of this priority be preempted for a gang that does not fit
-	// otherwise: those above the usual size of their job, the last first. It is for policies
-	// without Over.
+	// ShrinkOthers lets members of other jobs of this priority be preempted for a gang that does
+	// not fit otherwise: those above the usual size of their job, the last first. It is for
+	// policies without Over.
 	ShrinkOthers bool
 	// Last ends the walk of a VC in this decision with this wish: nothing is left to lower
 	// priorities, since the same decision is to make room for a gang of this priority (Tuner).
@@ -389,8 +390,9 @@ type View interface {
 	// a lazy preemption, in submission order. A wish for one of the latter is an
 	// upgrade: it blocks and preempts no other gang.
 	Waiting() iter.Seq[GangView]
-	// WaitIndex returns the index of a WaitIndexer over the gangs of Waiting that wait for cells, nil while
-	// there are none, and those that wait for an upgrade. Granting a wish changes the index.
+	// WaitIndex returns the index of a WaitIndexer over the gangs of Waiting that wait for cells,
+	// nil while there are none, and those that wait for an upgrade. Granting a wish changes the
+	// index.
 	WaitIndex() (WaitIndex, []GangView)
 	// Queue returns the gangs of Waiting as one party. It includes those of a shape that found
 	// nothing: a policy that can do nothing for one of a shape calls Pass.
@@ -404,16 +406,16 @@ type View interface {
 	// than Free. So passing over many gangs costs as much as their shapes. A policy must always
 	// ask with the same By.
 	Parties(by By, all bool) []PartyGangs
-	// ShapeGroups returns the gangs of Waiting by party and shape, in no order of lines: the number of
-	// each line, and as many of its first gangs as the function says. So the cost does not grow
+	// ShapeGroups returns the gangs of Waiting by party and shape, in no order of lines: the number
+	// of each line, and as many of its first gangs as the function says. So the cost does not grow
 	// with the queue. The result is valid until the next call.
 	ShapeGroups(By, func(*ShapeGroup) int) []ShapeGroup
-	// FoundNothing reports whether a wish for a gang of that shape found nothing in this walk, without
-	// a limit to where: wishes for others of the shape will find nothing either.
+	// FoundNothing reports whether a wish for a gang of that shape found nothing in this walk,
+	// without a limit to where: wishes for others of the shape will find nothing either.
 	FoundNothing(shape string) bool
-	// WaitingByKey yields the gangs of Waiting by the key of a Keyed policy. Gangs of a shape that found
-	// nothing in this walk are left out. From the given rank on so are gangs that ask for more than
-	// Free, as nothing is preempted for them.
+	// WaitingByKey yields the gangs of Waiting by the key of a Keyed policy. Gangs of a shape that
+	// found nothing in this walk are left out. From the given rank on so are gangs that ask for
+	// more than Free, as nothing is preempted for them.
 	WaitingByKey(from int64) iter.Seq[Ranked]
 	// Gang returns the view of a gang that waits or runs.
 	Gang(GangRef) GangView
@@ -448,8 +450,8 @@ type View interface {
 	// Wanted is how many leaves the gangs of the VC ask for, at all priorities, that wait for
 	// its guarantee and were promised none.
 	Wanted() int64
-	// GrowthOnOwnNodes is by how many members a running gang could grow with Wish.OnOwnNodes. It costs
-	// some searches.
+	// GrowthOnOwnNodes is by how many members a running gang could grow with Wish.OnOwnNodes. It
+	// costs some searches.
 	GrowthOnOwnNodes(GangRef) int32
 	// Free is how many leaves of the VC's guarantee no gang of this or a higher priority holds or
 	// was promised: a gang that asks for more cannot start unless one of its priority leaves.
@@ -487,7 +489,8 @@ type View interface {
 	// Backfills reports whether the VC backfills: then gangs may have to wait for the first one in
 	// the order, so it matters which that is.
 	Backfills() bool
-	// HasThroughputs reports whether the configuration has a table of throughputs (GangView.Speeds).
+	// HasThroughputs reports whether the configuration has a table of throughputs
+	// (GangView.Speeds).
 	HasThroughputs() bool
 	// Elastic reports whether any job of the VC that has not ended can have more than one size.
 	Elastic() bool

@@ -84,8 +84,8 @@ func (r *Rotation) Change(after Time) Time {
 	return after.Add(r.Quantum - Duration(after-r.Epoch)%r.Quantum)
 }
 
-// ranSinceEpoch is how long an attempt of turn k ran from the epoch to an instant. Before the epoch it is
-// negative for turn 0, and 0 for others.
+// ranSinceEpoch is how long an attempt of turn k ran from the epoch to an instant. Before the epoch
+// it is negative for turn 0, and 0 for others.
 func (r *Rotation) ranSinceEpoch(k int, at Time) Duration {
 	d := Duration(at - r.Epoch)
 	switch {

@@ -25,7 +25,8 @@ type Claims struct {
 	all []claim
 }
 
-// UnlentClaims returns the claims for gangs that may run on any node. They are found once per event.
+// UnlentClaims returns the claims for gangs that may run on any node. They are found once per
+// event.
 func (s *Finder) UnlentClaims() []claim {
 	if m := &s.Claims; m.cl != s.Cluster || m.seq != s.Seq || m.now != s.Now {
 		*m = Claims{s.Cluster, s.Seq, s.Now, s.findClaims(nil)}

@@ -349,6 +349,7 @@ func (s *Finder) couldPreempt(j *tables.Job, g int, r *cell.Request) bool {
 // MustWalk reports whether the walk of a VC may find something. With charges, any settled event
 // may: a charge may move once another gang does not need the cells any more.
 func (s *Finder) MustWalk(space int32) bool {
-	return s.AllDirty || s.Charges.AnySettled && s.Cluster.NumCharges() > 0 || s.Dirty.Guaranteed[space] || s.Dirty.OrderChanged[space] ||
+	return s.AllDirty || s.Charges.AnySettled && s.Cluster.NumCharges() > 0 || s.Dirty.Guaranteed[space] ||
+		s.Dirty.OrderChanged[space] ||
 		s.Dirty.Backfills[space]
 }

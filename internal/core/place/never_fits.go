@@ -69,8 +69,8 @@ func (s *Finder) PinnedAway(j *tables.Job, g int, id cell.CellID) bool {
 	return space != cell.None && (space != s.Space(j.Spec.VC) || !s.RootServes(j, g, &s.Base.Space(space).Roots[root]))
 }
 
-// BlockedOutside reports whether a gang waits for something other than cells that gangs hold: it never
-// fits, is held, delayed or over a limit, its attempt is unknown, or there is a Fault.
+// BlockedOutside reports whether a gang waits for something other than cells that gangs hold: it
+// never fits, is held, delayed or over a limit, its attempt is unknown, or there is a Fault.
 func (s *Finder) BlockedOutside(w Want) bool {
 	j, g := w.J, w.G
 	gg := &j.Gangs[g]

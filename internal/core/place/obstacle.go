@@ -164,8 +164,8 @@ func (s *Finder) someLeave(space int32) bool {
 	})
 }
 
-// exceedsAvailable reports whether a guaranteed gang asks for more leaves than its VC could give it. Mostly
-// it does if it waits, and no placement needs to be tried.
+// exceedsAvailable reports whether a guaranteed gang asks for more leaves than its VC could give
+// it. Mostly it does if it waits, and no placement needs to be tried.
 func (s *Finder) exceedsAvailable(j *tables.Job, g int, q *cell.Request) bool {
 	most, _ := s.available(j, g, q)
 	return most < q.Leaves()

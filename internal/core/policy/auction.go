@@ -72,7 +72,7 @@ func Hold(lots []int32, agents []Agent) Result { return new(Arbiter).Hold(lots, 
 // Arbiter holds one auction after the other in the same memory. The zero value is ready.
 type Arbiter struct {
 	t    auctionTable
-	s    winner
+	s    winnerSearch
 	best []int
 	out  Result
 }
@@ -264,7 +264,7 @@ func (t *auctionTable) row(at int, r *Row) (row, bool) {
 func (a *Arbiter) winners(without int) (cut bool) {
 	s, t := &a.s, &a.t
 	n := len(t.bids)
-	*s = winner{t: t, without: without, left: append(s.left[:0], t.lots...), now: slices.Grow(s.now[:0], n)[:n],
+	*s = winnerSearch{t: t, without: without, left: append(s.left[:0], t.lots...), now: slices.Grow(s.now[:0], n)[:n],
 		best: s.best[:0], rest: slices.Grow(s.rest[:0], n+1)[:n+1]}
 	s.rest[n] = 0
 	for i := n - 1; i >= 0; i-- {
@@ -279,9 +279,9 @@ func (a *Arbiter) winners(without int) (cut bool) {
 	return s.steps > MaxSteps
 }
 
-// winner is a branch and bound over the agents: each in turn takes one of its rows,
+// winnerSearch is a branch and bound over the agents: each in turn takes one of its rows,
 // the best first, or nothing. What the others could get at best bounds it.
-type winner struct {
+type winnerSearch struct {
 	t       *auctionTable
 	without int
 	left    []int32
@@ -293,7 +293,7 @@ type winner struct {
 	steps   int
 }
 
-func (s *winner) from(i int, sum int64) {
+func (s *winnerSearch) from(i int, sum int64) {
 	if s.found && (sum+s.rest[i] >= s.sum || s.steps > MaxSteps) {
 		return
 	}
@@ -322,7 +322,7 @@ func (s *winner) from(i int, sum int64) {
 	s.from(i+1, sum+b.nothing)
 }
 
-func (s *winner) take(n []int32) bool {
+func (s *winnerSearch) take(n []int32) bool {
 	for l := range n {
 		if n[l] > s.left[l] {
 			return false
@@ -334,7 +334,7 @@ func (s *winner) take(n []int32) bool {
 	return true
 }
 
-func (s *winner) giveBack(n []int32) {
+func (s *winnerSearch) giveBack(n []int32) {
 	for l := range n {
 		s.left[l] += n[l]
 	}

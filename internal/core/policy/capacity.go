@@ -22,7 +22,7 @@ import (
 // user who holds nothing may start one that exceeds a limit: it could never start otherwise.
 //
 // With preempt, a queue below its ideal takes cells back from queues beyond theirs, in
-// rounds as YARN's ProportionalCapacityPreemptionPolicy does: see rounds.go.
+// rounds as YARN's ProportionalCapacityPreemptionPolicy does: see capacity_preempt.go.
 type capacity struct {
 	// queues=prod:60:100/prod.train:70/prod.serve:30/dev:40 is the tree; default: one queue.
 	tree *tree
@@ -140,7 +140,7 @@ func (c *capacity) Rank(v model.View) iter.Seq[model.Wish] {
 func (c *capacity) serve(v model.View, yield func(model.Wish) bool) (again bool) {
 	free := v.Free()
 	u := c.usage(v, c.preempt || free > 0)
-	r := u.claim()
+	r := u.startPreemption()
 	var limited []model.GangView
 	placed := false
 	for {
@@ -149,7 +149,7 @@ func (c *capacity) serve(v model.View, yield func(model.Wish) bool) (again bool)
 			break
 		}
 		g := &t.lines[l].head
-		over := r.claims(q, t, g)
+		over := r.victimsFor(q, t, g)
 		promised := g.Started == 0 && v.Placed(g.Ref)
 		allowed := promised || u.allows(q, t, int64(g.Leaves))
 		if !allowed || !fits(g, free) && over == nil {
@@ -198,7 +198,7 @@ func (u *usage) next() (queue int, first *tenant, at int) {
 	for i := range u.tenants[queue] {
 		t := &u.tenants[queue][i]
 		for k := range t.lines {
-			if first == nil || before(&t.lines[k].head, &first.lines[at].head) {
+			if first == nil || submittedBefore(&t.lines[k].head, &first.lines[at].head) {
 				first, at = t, k
 			}
 		}
@@ -206,7 +206,7 @@ func (u *usage) next() (queue int, first *tenant, at int) {
 	return queue, first, at
 }
 
-func before(a, b *model.GangView) bool {
+func submittedBefore(a, b *model.GangView) bool {
 	return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Ref.Gang, b.Ref.Gang)) < 0
 }
 
@@ -263,7 +263,7 @@ func (u *usage) limit(q int, need int64) int64 {
 
 // WhyHeldBack implements model.HoldsBack: the limits of users and queues.
 func (c *capacity) WhyHeldBack(v model.View, ref model.GangRef) (string, model.Time) {
-	g, ok := find(v, ref)
+	g, ok := findWaiting(v, ref)
 	if !ok {
 		return "", 0
 	}
@@ -285,8 +285,8 @@ func (c *capacity) WhyHeldBack(v model.View, ref model.GangRef) (string, model.T
 	return fmt.Sprintf("user %s holds %s in queue %s, of at most %d", g.User, v.Amount(t.used), c.tree.queues[q].name, limit), 0
 }
 
-// find returns a gang that waits.
-func find(v model.View, ref model.GangRef) (model.GangView, bool) {
+// findWaiting returns a gang that waits.
+func findWaiting(v model.View, ref model.GangRef) (model.GangView, bool) {
 	for g := range v.Waiting() {
 		if g.Ref == ref {
 			return g, true

@@ -42,7 +42,7 @@ type chronus struct {
 	quantum model.Duration
 	// spared is the longer of quantum and the VC's minimum run time.
 	spared model.Duration
-	// profiler=off, or a share of the VC where jobs run first: see profile.go.
+	// profiler=off, or a share of the VC where jobs run first: see chronus_profile.go.
 	profiler
 }
 
@@ -69,9 +69,9 @@ func newChronus(a *args) *chronus {
 // Quantum implements model.HasQuantum.
 func (c *chronus) Quantum() model.Duration { return c.quantum }
 
-// ripeFor is for how long the end of a gang's spared time counts as just past: a look may come
+// sparingLag is for how long the end of a gang's spared time counts as just past: a look may come
 // so late.
-const ripeFor = model.Second
+const sparingLag = model.Second
 
 // The classes in which gangs wait, by model.Key.Rank. Three of them are the base to which a
 // time or a service is added.
@@ -86,11 +86,11 @@ const (
 
 // Key implements model.Keyed.
 func (c *chronus) Key(g *model.GangView) model.Key {
-	r := readRecord(g.Note)
+	r := readChronusNote(g.Note)
 	switch {
-	case r.kind == profiles || !c.profiled(g) || r.kind == undecided && hasDeadline(g):
+	case r.kind == noteProfiles || !c.profiled(g) || r.kind == noteUndecided && hasDeadline(g):
 		return model.Key{Rank: rankUndecided}
-	case r.kind == holds:
+	case r.kind == noteHolds:
 		f := c.forecastOf(g, &r) // the largest tasks first, as they are placed
 		return model.Key{Rank: rankHolder, Then: -int64(largestTask(g))<<31 - int64(max(f.at.gpus, g.Leaves))}
 	case r.guaranteed():
@@ -119,7 +119,7 @@ func (c *chronus) withStarts(f *forecast, t int64) int64 {
 	if t == unknown {
 		return unknown
 	}
-	start := model.Duration(c.restart*starts(f.at.gpus)) * model.Second
+	start := model.Duration(c.restart*startCost(f.at.gpus)) * model.Second
 	return plus(t, scale(t, int64(start), int64(c.lease)))
 }
 
@@ -151,33 +151,33 @@ func (c *chronus) latestStart(g *model.GangView) int64 {
 	return max(int64(g.Submitted.Add(d[len(d)-1].After))-c.remains(g), 0)
 }
 
-// late is the key of a demoted gang that can meet no deadline any more; false for all other
+// lateKey is the key of a demoted gang that can meet no deadline any more; false for all other
 // gangs.
-func (c *chronus) late(g *model.GangView, now model.Time) (model.Key, bool) {
-	if !hasDeadline(g) || readRecord(g.Note).kind != demoted || c.latestStart(g) >= int64(now) {
+func (c *chronus) lateKey(g *model.GangView, now model.Time) (model.Key, bool) {
+	if !hasDeadline(g) || readChronusNote(g.Note).kind != noteDemoted || c.latestStart(g) >= int64(now) {
 		return model.Key{}, false
 	}
 	return model.Key{Rank: rankLate + min(c.service(g), maxWithin)}, true
 }
 
-// look is one call of Rank.
-type look struct {
+// chronusPass is one call of Rank.
+type chronusPass struct {
 	*chronus
-	v     model.View
-	yield func(model.Wish) bool
-	now   model.Time
-	n     int64 // number of the current lease, from 1970
-	types []model.Pool
-	pools []leaseRoom
-	all   []*planned       // the guaranteed gangs, as gather found them
-	force []model.GangView // demoted gangs that can end within the lease
-	// forces says that gather has filled force.
-	forces bool
-	ended  []model.GangView // with deadlines to judge, since their profile just ended
-	pool   pool
-	run    []model.Ranked // running gangs without a lease, which may be preempted, the worst first
-	held   []standing     // gangs that only a lease holder may preempt, the first to go first
-	stops  bool           // best effort preempts now: a lease began, or ripens
+	v            model.View
+	yield        func(model.Wish) bool
+	now          model.Time
+	currentLease int64 // number of the current lease, from 1970
+	types        []model.Pool
+	pools        []leaseRoom
+	all          []*planned       // the guaranteed gangs, as gather found them
+	forcedIn     []model.GangView // demoted gangs that can end within the lease
+	// gathered says that gather has filled force.
+	gathered            bool
+	ended               []model.GangView // with deadlines to judge, since their profile just ended
+	profilerPool        profilerPool
+	preemptible         []model.Ranked // running gangs without a lease, which may be preempted, the worst first
+	preemptibleByHolder []pieceHolder  // gangs that only a lease holder may preempt, the first to go first
+	mayPreempt          bool           // best effort preempts now: a lease began, or ripens
 	// elastic says that the VC has jobs of several sizes.
 	elastic bool
 }
@@ -185,18 +185,18 @@ type look struct {
 // Rank implements model.Policy.
 func (c *chronus) Rank(v model.View) iter.Seq[model.Wish] {
 	return func(yield func(model.Wish) bool) {
-		l := &look{chronus: c, v: v, yield: yield, now: v.Now(), types: v.Pools()}
+		l := &chronusPass{chronus: c, v: v, yield: yield, now: v.Now(), types: v.Pools()}
 		l.pools = leaseRooms(l.types)
-		l.n = int64(l.now) / int64(c.lease)
+		l.currentLease = int64(l.now) / int64(c.lease)
 		l.elastic = v.Elastic()
 		prio, some := l.priority()
 		if !some || len(l.pools) == 0 { // a VC that lost all its cells has nothing to plan
 			return
 		}
-		if !l.follow() || !l.depart() {
+		if !l.noteProgress() || !l.leaveProfiledType() {
 			return
 		}
-		boundary := leaseOf(v.Note(0), prio) != l.n // another lease length numbers the leases anew
+		boundary := leaseOf(v.Note(0), prio) != l.currentLease // another lease length numbers the leases anew
 		if boundary && !l.plan() {
 			return
 		}
@@ -208,48 +208,49 @@ func (c *chronus) Rank(v model.View) iter.Seq[model.Wish] {
 			return
 		}
 		slot := l.now - l.now%model.Time(l.slot)
-		if len(due) == 0 && !boundary && l.ripens(slot) { // else plan or admit gathered them
+		if len(due) == 0 && !boundary && l.sparingEnds(slot) { // else plan or admit gathered them
 			l.gather(l.now)
 		}
-		l.stops = boundary || l.ripens(model.Time(l.n*int64(l.lease)))
-		if l.stops || len(l.force) > 0 {
-			l.findRunning()
+		l.mayPreempt = boundary || l.sparingEnds(model.Time(l.currentLease*int64(l.lease)))
+		if l.mayPreempt || len(l.forcedIn) > 0 {
+			l.findPreemptible()
 		}
-		if l.holders() && l.profile() && l.forced() {
-			l.rest()
+		if l.serveHolders() && l.profile() && l.forced() {
+			l.serveRest()
 		}
 	}
 }
 
-// ripens reports whether a gang that was spared when a lease or a slot began has just ceased to
-// be: what was refused then for its sake is tried again. A gang that started after that moment
+// sparingEnds reports whether a gang that was spared when a lease or a slot began has just ceased
+// to be: what was refused then for its sake is tried again. A gang that started after that moment
 // refused nothing.
-func (l *look) ripens(began model.Time) bool {
-	if l.now <= began || l.now >= began.Add(l.spared+ripeFor) {
+func (l *chronusPass) sparingEnds(began model.Time) bool {
+	if l.now <= began || l.now >= began.Add(l.spared+sparingLag) {
 		return false
 	}
 	for g := range l.v.Running() {
 		ripe := g.Started.Add(l.spared)
-		if 0 < g.Started && g.Started < began && began < ripe && ripe <= l.now && l.now < ripe.Add(ripeFor) {
+		if 0 < g.Started && g.Started < began && began < ripe && ripe <= l.now && l.now < ripe.Add(sparingLag) {
 			return true
 		}
 	}
 	return false
 }
 
-// MembersFollowMinimum implements model.MembersFollowMinimum: all members of a job hold its lease together.
+// MembersFollowMinimum implements model.MembersFollowMinimum: all members of a job hold its lease
+// together.
 func (c *chronus) MembersFollowMinimum() {}
 
 // Stays implements model.KeepsInPlace: no gang is moved for another during its lease or its
 // profile.
 func (c *chronus) Stays(g *model.GangView) bool {
-	k := readRecord(g.Note).kind
-	return k == holds || k == profiles
+	k := readChronusNote(g.Note).kind
+	return k == noteHolds || k == noteProfiles
 }
 
 // due returns the gangs whose deadlines are to be judged, in order of submission: those
 // submitted by the last slot boundary.
-func (l *look) due() []model.GangView {
+func (l *chronusPass) due() []model.GangView {
 	var due []model.GangView
 	slot := int64(l.now) / int64(l.slot) * int64(l.slot)
 	for r := range l.v.WaitingByKey(math.MaxInt64) {
@@ -268,8 +269,8 @@ func (l *look) due() []model.GangView {
 }
 
 // keyNow is the key of a gang as of now, late or not.
-func (l *look) keyNow(g *model.GangView) model.Key {
-	if moved, late := l.late(g, l.now); late {
+func (l *chronusPass) keyNow(g *model.GangView) model.Key {
+	if moved, late := l.lateKey(g, l.now); late {
 		return moved
 	}
 	return l.Key(g)
@@ -279,32 +280,32 @@ func (l *look) keyNow(g *model.GangView) model.Key {
 // preempted. A demoted gang that can end within the lease keeps the rank of its service even
 // when late: else two such gangs would take each other's cells in turn. A gang that outran its
 // estimate is not spared so: how long it still takes is not known.
-func (l *look) placeNow(g *model.GangView) model.Key {
-	if r := readRecord(g.Note); l.forces && r.kind == demoted && l.endsWithin(g, &r) && (g.Started == 0 || l.remains(g) > 1) {
+func (l *chronusPass) placeNow(g *model.GangView) model.Key {
+	if r := readChronusNote(g.Note); l.gathered && r.kind == noteDemoted && l.endsWithin(g, &r) && (g.Started == 0 || l.remains(g) > 1) {
 		return l.Key(g)
 	}
 	return l.keyNow(g)
 }
 
 // endsWithin reports whether a gang can end within the lease.
-func (l *look) endsWithin(g *model.GangView, r *record) bool {
+func (l *chronusPass) endsWithin(g *model.GangView, r *chronusNote) bool {
 	f := l.forecastOf(g, r)
 	return l.left(g, &f) <= int64(l.lease)-int64(l.now)%int64(l.lease)
 }
 
 // overRank lets a wish preempt the gangs of a worse rank, those that run and those only
 // promised cells: the latter would otherwise start, and be preempted at the next look.
-func (l *look) overRank(w *model.Wish, rank int64) {
-	w.Preemptible = behind(slices.Values(l.run), rank)
+func (l *chronusPass) overRank(w *model.Wish, rank int64) {
+	w.Preemptible = behind(slices.Values(l.preemptible), rank)
 	w.IsBehind = func(ref model.GangRef) bool {
 		g := l.v.Gang(ref)
-		return readRecord(g.Note).kind != holds && l.placeNow(&g).Rank > rank
+		return readChronusNote(g.Note).kind != noteHolds && l.placeNow(&g).Rank > rank
 	}
 }
 
-// follow notes what guaranteed elastic gangs did so far when their number of members changed.
+// noteProgress notes what guaranteed elastic gangs did so far when their number of members changed.
 // It reports whether to go on.
-func (l *look) follow() bool {
+func (l *chronusPass) noteProgress() bool {
 	if !l.elastic {
 		return true
 	}
@@ -317,8 +318,8 @@ func (l *look) follow() bool {
 	slices.SortFunc(changed, func(a, b model.GangView) int { return compareGangs(&a, &b) })
 	for i := range changed {
 		g := &changed[i]
-		r := readRecord(g.Note)
-		if r.guaranteed() && !l.strays(g, &r) && r.forecast.follow(g) && !l.yield(remember(g.Ref.Job, r.text(r.leases(l.n), l.n))) {
+		r := readChronusNote(g.Note)
+		if r.guaranteed() && !l.onProfiledType(g, &r) && r.forecast.creditRun(g) && !l.yield(remember(g.Ref.Job, r.text(r.leases(l.currentLease), l.currentLease))) {
 			return false
 		}
 	}
@@ -327,11 +328,14 @@ func (l *look) follow() bool {
 
 // forced serves demoted gangs that can end within the lease, the least service first. They
 // preempt, too. It reports whether to go on.
-func (l *look) forced() bool {
-	slices.SortStableFunc(l.force, func(a, b model.GangView) int { return cmp.Compare(l.service(&a), l.service(&b)) })
-	for i := range l.force {
-		w := model.Wish{Gang: l.force[i].Ref}
-		l.overRank(&w, l.service(&l.force[i]))
+func (l *chronusPass) forced() bool {
+	slices.SortStableFunc(l.forcedIn, func(a, b model.GangView) int {
+		return cmp.Compare(l.service(&a),
+			l.service(&b))
+	})
+	for i := range l.forcedIn {
+		w := model.Wish{Gang: l.forcedIn[i].Ref}
+		l.overRank(&w, l.service(&l.forcedIn[i]))
 		if !l.yield(w) {
 			return false
 		}
@@ -339,23 +343,23 @@ func (l *look) forced() bool {
 	return true
 }
 
-// rest serves all other gangs with what is left. With stops set, better ranks preempt worse
+// serveRest serves all other gangs with what is left. With stops set, better ranks preempt worse
 // ones.
-func (l *look) rest() {
+func (l *chronusPass) serveRest() {
 	from, room := int64(rankHolder+1), int64(0) // room: GPUs of running gangs of a worse rank
-	if l.stops && len(l.run) > 0 {
-		from = l.run[0].Key.Rank
-		for _, r := range l.run {
+	if l.mayPreempt && len(l.preemptible) > 0 {
+		from = l.preemptible[0].Key.Rank
+		for _, r := range l.preemptible {
 			room += int64(r.Leaves)
 		}
 	}
-	at, gone := len(l.run), int64(0)
+	at, gone := len(l.preemptible), int64(0)
 	for r := range l.ordered(from) {
 		if r.Key.Rank <= rankHolder {
 			continue
 		}
-		for ; at > 0 && l.run[at-1].Key.Rank <= r.Key.Rank; at-- {
-			room -= int64(l.run[at-1].Leaves)
+		for ; at > 0 && l.preemptible[at-1].Key.Rank <= r.Key.Rank; at-- {
+			room -= int64(l.preemptible[at-1].Leaves)
 		}
 		w, needs := l.ahead(r)
 		free := l.v.Free()
@@ -367,7 +371,7 @@ func (l *look) rest() {
 			g := l.v.Gang(r.Ref)
 			w = l.wish(&g)
 		}
-		if l.stops && room > gone && needs > free {
+		if l.mayPreempt && room > gone && needs > free {
 			l.overRank(&w, r.Key.Rank)
 		}
 		if !l.yield(w) {
@@ -380,7 +384,7 @@ func (l *look) rest() {
 }
 
 // ahead is a wish for a gang that holds no lease, and how many GPUs it needs.
-func (l *look) ahead(r model.Ranked) (model.Wish, int64) {
+func (l *chronusPass) ahead(r model.Ranked) (model.Wish, int64) {
 	if r.Key.Rank < rankPromised || r.Key.Rank >= rankLate || len(l.types) == 1 && !l.elastic {
 		return model.Wish{Gang: r.Ref}, int64(r.Leaves)
 	}
@@ -390,13 +394,13 @@ func (l *look) ahead(r model.Ranked) (model.Wish, int64) {
 }
 
 // ordered yields the waiting gangs in order, best effort that became late last.
-func (l *look) ordered(from int64) iter.Seq[model.Ranked] {
-	o := &order{late: func(v model.View, r model.Ranked) (model.Key, bool) {
+func (l *chronusPass) ordered(from int64) iter.Seq[model.Ranked] {
+	o := &order{changedKey: func(v model.View, r model.Ranked) (model.Key, bool) {
 		if r.Key.Rank <= rankHolder || r.Key.Rank >= rankPromised {
 			return model.Key{}, false
 		}
 		g := v.Gang(r.Ref)
-		return l.late(&g, l.now)
+		return l.lateKey(&g, l.now)
 	}}
 	return o.waiting(l.v, from)
 }
@@ -411,8 +415,8 @@ func (c *chronus) Tune(v model.View) iter.Seq[model.Wish] {
 		case runsElastic(v):
 			c.Rank(v)(yield)
 		case c.nodes > 0:
-			l := &look{chronus: c, v: v, yield: yield, now: v.Now(), types: v.Pools()}
-			l.depart()
+			l := &chronusPass{chronus: c, v: v, yield: yield, now: v.Now(), types: v.Pools()}
+			l.leaveProfiledType()
 		}
 	}
 }
@@ -469,7 +473,7 @@ func (c *chronus) NextChange(v model.View) model.Time {
 // profiler's pool.
 func (c *chronus) WhyHeldBack(v model.View, ref model.GangRef) (string, model.Time) {
 	g := v.Gang(ref)
-	r := readRecord(g.Note)
+	r := readChronusNote(g.Note)
 	switch f := c.forecast(&g); {
 	case elastic(&g) && r.guaranteed() && int64(f.at.gpus) > v.Free():
 		return fmt.Sprintf("its leases are for %d of its %d members, on %d GPUs, and %d are free",

@@ -25,14 +25,14 @@ import (
 // The paper stops all jobs when a lease begins, and places all holders anew, the largest first.
 // A start in each lease is part of every estimate, so no preempted holder loses by it.
 
-// standing is a gang that runs, with the size of its pieces in GPUs; 0 of one that holds no
+// pieceHolder is a gang that runs, with the size of its pieces in GPUs; 0 of one that holds no
 // lease.
-type standing struct {
-	ref   model.GangRef
-	sku   cell.TypeName
-	piece int
-	keeps bool // without a checkpoint it would lose its work
-	order int64
+type pieceHolder struct {
+	ref       model.GangRef
+	sku       cell.TypeName
+	piece     int
+	losesWork bool // without a checkpoint it would lose its work
+	order     int64
 }
 
 // largestTask is the leaves of the largest task that a gang can have.
@@ -49,7 +49,7 @@ func largestTask(g *model.GangView) int32 {
 
 // piece is how many GPUs each task of a gang counts as: a part of a node of its room. 0 is no
 // room.
-func (l *look) piece(g *model.GangView, r *record) int {
+func (l *chronusPass) piece(g *model.GangView, r *chronusNote) int {
 	i := l.poolOf(g, r.sku)
 	if i < 0 {
 		return 0
@@ -57,28 +57,28 @@ func (l *look) piece(g *model.GangView, r *record) int {
 	return leases.Part(int(largestTask(g)), int(l.pools[i].part))
 }
 
-// findRunning fills run with the running gangs that hold no lease, and held with those that
+// findPreemptible fills run with the running gangs that hold no lease, and held with those that
 // only a lease holder may preempt: gangs that are measured or not judged yet, and holders of
 // smaller pieces.
-func (l *look) findRunning() {
-	l.run, l.held = l.run[:0], l.held[:0]
+func (l *chronusPass) findPreemptible() {
+	l.preemptible, l.preemptibleByHolder = l.preemptible[:0], l.preemptibleByHolder[:0]
 	for g := range l.v.Running() {
-		r := readRecord(g.Note)
-		if r.kind == holds {
+		r := readChronusNote(g.Note)
+		if r.kind == noteHolds {
 			if g.Ref.Gang == 0 {
-				l.held = append(l.held, standing{g.Ref, r.sku, l.piece(&g, &r), !g.Hints.Checkpoint, g.Order})
+				l.preemptibleByHolder = append(l.preemptibleByHolder, pieceHolder{g.Ref, r.sku, l.piece(&g, &r), !g.Hints.Checkpoint, g.Order})
 			}
 			continue
 		}
 		k := l.placeNow(&g)
 		if k.Rank == rankUndecided {
-			l.held = append(l.held, standing{ref: g.Ref, keeps: !g.Hints.Checkpoint, order: g.Order})
+			l.preemptibleByHolder = append(l.preemptibleByHolder, pieceHolder{ref: g.Ref, losesWork: !g.Hints.Checkpoint, order: g.Order})
 		}
-		l.run = append(l.run, model.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: holding(&g)})
+		l.preemptible = append(l.preemptible, model.Ranked{Ref: g.Ref, Key: k, Order: g.Order, Leaves: gpusHeld(&g)})
 	}
-	slices.SortFunc(l.run, func(a, b model.Ranked) int { return compare(b, a) })
-	slices.SortFunc(l.held, func(a, b standing) int {
-		return cmp.Or(cmp.Compare(a.piece, b.piece), compareBools(a.keeps, b.keeps), cmp.Compare(b.order, a.order), cmp.Compare(b.ref.Gang, a.ref.Gang))
+	slices.SortFunc(l.preemptible, func(a, b model.Ranked) int { return compare(b, a) })
+	slices.SortFunc(l.preemptibleByHolder, func(a, b pieceHolder) int {
+		return cmp.Or(cmp.Compare(a.piece, b.piece), compareBools(a.losesWork, b.losesWork), cmp.Compare(b.order, a.order), cmp.Compare(b.ref.Gang, a.ref.Gang))
 	})
 }
 
@@ -93,42 +93,42 @@ func compareBools(a, b bool) int {
 	return 1
 }
 
-// lacking is a gang that holds the lease and lacks cells.
-type lacking struct {
+// lackingHolder is a gang that holds the lease and lacks cells.
+type lackingHolder struct {
 	g     model.GangView
-	r     record
+	r     chronusNote
 	piece int
 	gpus  int32
 }
 
-// holders serves the gangs that hold the lease and lack cells, or members. They preempt all
+// serveHolders serves the gangs that hold the lease and lack cells, or members. They preempt all
 // gangs without a lease, and holders of smaller pieces. They come before everything else that
 // starts gangs, since a gang that has just started is spared. It reports whether to go on.
-func (l *look) holders() bool {
-	all := l.lacking()
+func (l *chronusPass) serveHolders() bool {
+	all := l.lackingHolders()
 	if len(all) == 0 {
 		return true
 	}
-	l.findRunning()
+	l.findPreemptible()
 	for i := range all {
-		if !l.serve(&all[i]) {
+		if !l.serveHolder(&all[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// lacking lists these gangs, the largest pieces first: those that wait, and elastic ones that
-// were promised cells or have fewer members than their leases are for.
-func (l *look) lacking() []lacking {
-	var out []lacking
+// lackingHolders lists these gangs, the largest pieces first: those that wait, and elastic ones
+// that were promised cells or have fewer members than their leases are for.
+func (l *chronusPass) lackingHolders() []lackingHolder {
+	var out []lackingHolder
 	add := func(g model.GangView) {
-		r := readRecord(g.Note)
-		if r.kind != holds || g.Ref.Gang != 0 {
+		r := readChronusNote(g.Note)
+		if r.kind != noteHolds || g.Ref.Gang != 0 {
 			return
 		}
 		f := l.forecastOf(&g, &r)
-		out = append(out, lacking{g, r, l.piece(&g, &r), max(f.at.gpus, g.Leaves)})
+		out = append(out, lackingHolder{g, r, l.piece(&g, &r), max(f.at.gpus, g.Leaves)})
 	}
 	for r := range l.v.WaitingByKey(math.MaxInt64) {
 		if r.Key.Rank > rankHolder {
@@ -145,20 +145,20 @@ func (l *look) lacking() []lacking {
 			}
 		}
 		for g := range l.v.Running() {
-			if elastic(&g) && g.Sizes.Live < membersOn(&g, readRecord(g.Note).at.gpus) {
+			if elastic(&g) && g.Sizes.Live < membersOn(&g, readChronusNote(g.Note).at.gpus) {
 				add(g)
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b lacking) int {
+	slices.SortFunc(out, func(a, b lackingHolder) int {
 		return cmp.Or(cmp.Compare(b.piece, a.piece), cmp.Compare(b.gpus, a.gpus), cmp.Compare(a.g.Order, b.g.Order))
 	})
-	return slices.CompactFunc(out, func(a, b lacking) bool { return a.g.Ref == b.g.Ref })
+	return slices.CompactFunc(out, func(a, b lackingHolder) bool { return a.g.Ref == b.g.Ref })
 }
 
-// serve wishes for the cells of a holder and, when it has them, for those of its other members:
-// they are all part of its lease. It reports whether to go on.
-func (l *look) serve(h *lacking) bool {
+// serveHolder wishes for the cells of a holder and, when it has them, for those of its other
+// members: they are all part of its lease. It reports whether to go on.
+func (l *chronusPass) serveHolder(h *lackingHolder) bool {
 	w := l.wish(&h.g)
 	w.Preemptible, w.IsBehind, w.IgnoreQuantum = l.behindHolder(h), func(ref model.GangRef) bool { return l.before(h, ref) }, true
 	if l.v.Placed(h.g.Ref) { // it runs, or was promised cells
@@ -184,15 +184,15 @@ func (l *look) serve(h *lacking) bool {
 }
 
 // behindHolder yields the gangs that a holder may preempt, the first to go first.
-func (l *look) behindHolder(h *lacking) iter.Seq[model.GangRef] {
+func (l *chronusPass) behindHolder(h *lackingHolder) iter.Seq[model.GangRef] {
 	return func(yield func(model.GangRef) bool) {
-		for ref := range behind(slices.Values(l.run), rankUndecided) {
+		for ref := range behind(slices.Values(l.preemptible), rankUndecided) {
 			if !yield(ref) {
 				return
 			}
 		}
-		for i := range l.held {
-			s := &l.held[i]
+		for i := range l.preemptibleByHolder {
+			s := &l.preemptibleByHolder[i]
 			if s.piece >= h.piece || (s.sku == h.r.sku || s.sku == "") && !yield(s.ref) {
 				return
 			}
@@ -201,8 +201,8 @@ func (l *look) behindHolder(h *lacking) iter.Seq[model.GangRef] {
 }
 
 // before reports whether a holder goes before another gang that was promised cells, or is booked.
-func (l *look) before(h *lacking, ref model.GangRef) bool {
+func (l *chronusPass) before(h *lackingHolder, ref model.GangRef) bool {
 	g := l.v.Gang(ref)
-	r := readRecord(g.Note)
-	return r.kind != holds || r.sku == h.r.sku && l.piece(&g, &r) < h.piece
+	r := readChronusNote(g.Note)
+	return r.kind != noteHolds || r.sku == h.r.sku && l.piece(&g, &r) < h.piece
 }

@@ -16,7 +16,7 @@ type leaseRoom struct {
 	model.Pool               // with the leaves of the room
 	part       int32         // GPUs of each part
 	pinned     cell.PinnedID // "" is not pinned
-	kind       int           // index of its type in look.types
+	typeIndex  int           // index of its type in look.types
 }
 
 // leaseRooms are the rooms of a VC's types.
@@ -24,7 +24,7 @@ func leaseRooms(pools []model.Pool) []leaseRoom {
 	var out []leaseRoom
 	for kind, p := range pools {
 		if len(p.Cells) == 0 { // nothing more is known
-			out = append(out, leaseRoom{Pool: p, part: p.PerNode, kind: kind})
+			out = append(out, leaseRoom{Pool: p, part: p.PerNode, typeIndex: kind})
 		}
 		for i, c := range p.Cells {
 			if c.Pinned == "" && i+1 < len(p.Cells) && p.Cells[i+1].Pinned == "" {
@@ -39,7 +39,7 @@ func leaseRooms(pools []model.Pool) []leaseRoom {
 // poolOf is the index of the room of a type in which a gang can be planned, -1 for none. A gang
 // with tasks larger than the parts cannot be planned, nor one whose job names nodes: a VC is
 // guaranteed cells, but none of these nodes.
-func (l *look) poolOf(g *model.GangView, sku cell.TypeName) int {
+func (l *chronusPass) poolOf(g *model.GangView, sku cell.TypeName) int {
 	at := l.roomOf(g, sku)
 	if at >= 0 && (largestTask(g) > l.pools[at].part || g.NodesRestricted) {
 		return -1
@@ -48,7 +48,7 @@ func (l *look) poolOf(g *model.GangView, sku cell.TypeName) int {
 }
 
 // roomOf is the index of the room of a type whose cells a gang uses, -1 where there is none.
-func (l *look) roomOf(g *model.GangView, sku cell.TypeName) int {
+func (l *chronusPass) roomOf(g *model.GangView, sku cell.TypeName) int {
 	pinned, one := pinOf(g)
 	if !one {
 		return -1
@@ -57,7 +57,7 @@ func (l *look) roomOf(g *model.GangView, sku cell.TypeName) int {
 }
 
 // uses reports whether a gang can use the cells of a room.
-func (l *look) uses(g *model.GangView, pool int) bool {
+func (l *chronusPass) uses(g *model.GangView, pool int) bool {
 	sku := l.pools[pool].SKU
 	return usable(g, sku) && l.roomOf(g, sku) == pool && l.v.Usable(g.Ref, sku)
 }

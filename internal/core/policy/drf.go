@@ -43,7 +43,7 @@ func (p drf) Rank(v model.View) iter.Seq[model.Wish] {
 	return func(yield func(model.Wish) bool) {
 		free := v.Free()
 		for all := p.waiting(v, false); len(all) > 0; {
-			at := first(all)
+			at := nextAccount(all)
 			u := &all[at]
 			next := u.gangs.NextShape
 			if fits(&u.head, free) {
@@ -85,9 +85,9 @@ func (p drf) weigh(v model.View, all []account) {
 	}
 }
 
-// first returns the index of the account with the smallest weighted share, which is served
+// nextAccount returns the index of the account with the smallest weighted share, which is served
 // next.
-func first(all []account) int {
+func nextAccount(all []account) int {
 	at := 0
 	for i := range all {
 		if all[i].before(&all[at]) {

@@ -32,7 +32,7 @@ func newEDF(a *args) model.Policy {
 		}
 		return effort(g)
 	}}
-	o.late = func(v model.View, r model.Ranked) (model.Key, bool) {
+	o.changedKey = func(v model.View, r model.Ranked) (model.Key, bool) {
 		if r.Key.Rank > int64(v.Now()) {
 			return model.Key{}, false
 		}

@@ -40,9 +40,9 @@ func skusOf(g *model.GangView) []cell.TypeName {
 	return out
 }
 
-// peaks are the sizes of which one is the fastest on a type: the least and the most, and those
-// around the numbers of GPUs that were measured, as speed is linear between these.
-func peaks(g *model.GangView, sku cell.TypeName) []int32 {
+// candidateSizes are the sizes of which one is the fastest on a type: the least and the most, and
+// those around the numbers of GPUs that were measured, as speed is linear between these.
+func candidateSizes(g *model.GangView, sku cell.TypeName) []int32 {
 	z := &g.Sizes
 	out := []int32{z.Least, z.Most}
 	for _, s := range g.Speeds {

@@ -75,7 +75,7 @@ func (p *gandiva) Needs() []model.Ability {
 func (p *gandiva) Rank(v model.View) iter.Seq[model.Wish] {
 	return func(yield func(model.Wish) bool) {
 		r := &reaction{p: p, v: v, misses: map[string]bool{}, yield: yield}
-		if v.Elastic() && !r.settleSizes() {
+		if v.Elastic() && !r.restoreUsualSizes() {
 			return
 		}
 		if v.Moving() {
@@ -108,12 +108,12 @@ func (p *gandiva) Rank(v model.View) iter.Seq[model.Wish] {
 
 // reaction is the paper's reactive mode: one pass over the gangs that wait.
 type reaction struct {
-	p      *gandiva
-	v      model.View
-	misses map[string]bool // shapes for which there are no cells in this pass
-	floor  *floor
-	grown  int64 // GPUs of members above the usual sizes
-	yield  func(model.Wish) bool
+	p         *gandiva
+	v         model.View
+	misses    map[string]bool // shapes for which there are no cells in this pass
+	occupancy *occupancy
+	grown     int64 // GPUs of members above the usual sizes
+	yield     func(model.Wish) bool
 }
 
 // placeable reports whether a gang might get cells of its own.
@@ -131,28 +131,28 @@ func (p *gandiva) hosts(a *model.Allocation, leaves int32) bool {
 	return a.Leaves == leaves && a.Steady && int64(len(a.Gangs)) < p.sharers && a.Sharers[0].Hints.Suspendable
 }
 
-// floor is where gangs of the VC run, as of some moment.
-type floor struct {
+// occupancy is where gangs of the VC run, as of some moment.
+type occupancy struct {
 	allocs []*model.Allocation
-	used   map[int32]*machine // by number of the node
+	used   map[int32]*occupiedNode // by number of the node
 	// their numbers, by the first gang on each, whatever other VCs there are
 	nodes []int32
 }
 
-// machine is a node with gangs of the VC.
-type machine struct {
+// occupiedNode is a node with gangs of the VC.
+type occupiedNode struct {
 	affinity int32 // devices that its gangs want; that of the largest
 	gangs    int
 }
 
-// survey reads the gangs that run.
-func survey(v model.View) *floor {
-	f := &floor{allocs: v.Allocations(), used: map[int32]*machine{}}
+// readOccupancy reads the gangs that run.
+func readOccupancy(v model.View) *occupancy {
+	f := &occupancy{allocs: v.Allocations(), used: map[int32]*occupiedNode{}}
 	for _, a := range f.allocs {
 		for _, n := range a.Nodes {
 			m := f.used[n]
 			if m == nil {
-				m = &machine{}
+				m = &occupiedNode{}
 				f.used[n] = m
 				f.nodes = append(f.nodes, n)
 			}
@@ -177,7 +177,7 @@ func (r *reaction) serve(g *model.GangView) bool {
 			return false
 		}
 		if r.v.Placed(g.Ref) {
-			r.floor = nil
+			r.occupancy = nil
 			return true
 		}
 		r.misses[g.Shape] = true
@@ -192,8 +192,8 @@ func (r *reaction) serve(g *model.GangView) bool {
 // are free is opportunistic work preempted for it, wherever that is least, and then members of
 // jobs that have grown leave.
 func (r *reaction) place(g *model.GangView) bool {
-	if r.floor == nil {
-		r.floor = survey(r.v)
+	if r.occupancy == nil {
+		r.occupancy = readOccupancy(r.v)
 	}
 	if g.Moved { // its new place is found
 		return r.yield(model.Wish{Gang: g.Ref})
@@ -205,7 +205,7 @@ func (r *reaction) place(g *model.GangView) bool {
 			return true
 		}
 	}
-	if empty := r.empty(); len(r.floor.nodes) > 0 && !r.yield(model.Wish{Gang: g.Ref, OnlyNodes: empty, FreeOnly: true}) {
+	if empty := r.empty(); len(r.occupancy.nodes) > 0 && !r.yield(model.Wish{Gang: g.Ref, OnlyNodes: empty, FreeOnly: true}) {
 		return false
 	}
 	return r.v.Placed(g.Ref) || r.yield(model.Wish{Gang: g.Ref, ShrinkOthers: r.grown > 0})
@@ -221,8 +221,8 @@ func (r *reaction) alike(g *model.GangView) []int32 {
 		load int64 // in millionths
 	}
 	var all []node
-	for _, n := range r.floor.nodes {
-		if r.floor.used[n].affinity != g.Leaves {
+	for _, n := range r.occupancy.nodes {
+		if r.occupancy.used[n].affinity != g.Leaves {
 			continue
 		}
 		if free, of := r.v.Idle(n); free >= int64(g.Leaves) {
@@ -241,7 +241,7 @@ func (r *reaction) alike(g *model.GangView) []int32 {
 func (r *reaction) empty() cell.NodeSet {
 	out := cell.NodeSet{}
 	for n := range r.v.Machines() {
-		if r.floor.used[n] == nil {
+		if r.occupancy.used[n] == nil {
 			out = out.Add(n)
 		}
 	}
@@ -263,7 +263,7 @@ func (r *reaction) join(g *model.GangView) bool {
 			return false
 		}
 		if r.v.Placed(g.Ref) {
-			r.floor = nil
+			r.occupancy = nil
 			return true
 		}
 	}

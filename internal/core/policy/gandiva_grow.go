@@ -17,13 +17,13 @@ import (
 // The note of such a job says for how many members there has been room all the time, and since
 // when: "room for 2 since 1200000000us".
 
-// room is the note of a gang; the zero value is no note.
-type room struct {
+// growthRoom is the note of a gang; the zero value is no note.
+type growthRoom struct {
 	members int32
 	since   model.Time
 }
 
-func readRoom(note []byte) (r room) {
+func readGrowthRoom(note []byte) (r growthRoom) {
 	text, ok := bytes.CutPrefix(note, []byte("room for "))
 	if ok {
 		_, _ = fmt.Sscanf(string(text), "%d since %dus", &r.members, &r.since)
@@ -31,9 +31,9 @@ func readRoom(note []byte) (r room) {
 	return r
 }
 
-// elastics lists the gangs that run of jobs which can have more members than usual, the
+// growable lists the gangs that run of jobs which can have more members than usual, the
 // last submitted first.
-func elastics(v model.View) []model.GangView {
+func growable(v model.View) []model.GangView {
 	var out []model.GangView
 	for g := range v.Running() {
 		if g.Sizes.Most > g.Sizes.Usual {
@@ -44,19 +44,19 @@ func elastics(v model.View) []model.GangView {
 	return out
 }
 
-// above is how many GPUs the members above the usual size of a gang's job have.
-func above(g *model.GangView) int64 {
+// gpusAboveUsual is how many GPUs the members above the usual size of a gang's job have.
+func gpusAboveUsual(g *model.GangView) int64 {
 	return int64(max(g.Sizes.Now-g.Sizes.Usual, 0)) * int64(g.Sizes.MemberLeaves)
 }
 
-// settleSizes gives jobs their usual size that have grown and lost a member since, and sums up
-// the GPUs that the others have above theirs; false when no more wishes are heard.
-func (r *reaction) settleSizes() bool {
-	for _, g := range elastics(r.v) {
+// restoreUsualSizes gives jobs their usual size that have grown and lost a member since, and sums
+// up the GPUs that the others have above theirs; false when no more wishes are heard.
+func (r *reaction) restoreUsualSizes() bool {
+	for _, g := range growable(r.v) {
 		switch {
-		case above(&g) == 0:
+		case gpusAboveUsual(&g) == 0:
 		case g.Sizes.Live >= g.Sizes.Now:
-			r.grown += above(&g)
+			r.grown += gpusAboveUsual(&g)
 		case !r.yield(model.Wish{Gang: g.Ref, Size: g.Sizes.Usual}):
 			return false
 		}
@@ -74,12 +74,12 @@ func (r *reaction) shrinkable(g *model.GangView) bool {
 func (in *introspection) resize(allocs []*model.Allocation) bool {
 	wanted, given := in.v.Wanted(), int64(0)
 	calm := in.p.grow >= 0 && wanted == 0 && !slices.ContainsFunc(allocs, func(a *model.Allocation) bool { return len(a.Gangs) > 1 })
-	for _, g := range elastics(in.v) {
+	for _, g := range growable(in.v) {
 		var w model.Wish
-		noted := readRoom(g.Note)
+		noted := readGrowthRoom(g.Note)
 		switch {
-		case wanted > given && above(&g) > 0:
-			given += above(&g)
+		case wanted > given && gpusAboveUsual(&g) > 0:
+			given += gpusAboveUsual(&g)
 			w = model.Wish{Gang: g.Ref, Size: g.Sizes.Usual}
 		case calm && g.Sizes.Live == g.Sizes.Now && g.Sizes.Now >= g.Sizes.Usual:
 			w = in.grow(&g, noted)
@@ -99,19 +99,19 @@ func (in *introspection) resize(allocs []*model.Allocation) bool {
 
 // grow is the wish of a gang that may grow: for how many members there is room is noted until
 // that was so for long enough.
-func (in *introspection) grow(g *model.GangView, noted room) model.Wish {
+func (in *introspection) grow(g *model.GangView, noted growthRoom) model.Wish {
 	more := in.v.GrowthOnOwnNodes(g.Ref)
 	if more == 0 {
 		return model.Wish{}
 	}
 	if noted.members == 0 || noted.since < g.Since { // or it ran elsewhere then
-		noted = room{more, in.v.Now()}
+		noted = growthRoom{more, in.v.Now()}
 	}
 	noted.members = min(noted.members, more)
 	var w model.Wish
 	if noted.since.Add(in.p.grow) <= in.v.Now() {
 		w = model.Wish{Gang: g.Ref, Size: g.Sizes.Now + noted.members, OnOwnNodes: true}
-		noted = room{more - noted.members, in.v.Now()} // for the rest the delay begins
+		noted = growthRoom{more - noted.members, in.v.Now()} // for the rest the delay begins
 	}
 	if noted.members > 0 {
 		w.Note = remember(g.Ref.Job, fmt.Appendf(nil, "room for %d since %dus", noted.members, int64(noted.since))).Note
@@ -125,9 +125,9 @@ func (p *gandiva) nextGrowth(v model.View) (next model.Time) {
 	if p.grow < 0 || !v.Elastic() {
 		return 0
 	}
-	for _, g := range elastics(v) {
+	for _, g := range growable(v) {
 		at := g.Started
-		if r := readRoom(g.Note); r.members > 0 && at <= v.Now() {
+		if r := readGrowthRoom(g.Note); r.members > 0 && at <= v.Now() {
 			at = r.since.Add(p.grow)
 		}
 		if at > v.Now() && (next == 0 || at < next) {

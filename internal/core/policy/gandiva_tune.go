@@ -18,8 +18,8 @@ import (
 // shared devices, or from several nodes to one. While a gang waits for which enough devices are
 // free, but not together, a node that is almost free is emptied.
 
-// watch is what is noted about a job with a gang that shares devices.
-type watch struct {
+// runWindow is what is noted about a job with a gang that shares devices.
+type runWindow struct {
 	// The open window: when it began, and how long the gang had run and how many steps it had
 	// done by then. An At of 0 is no window, as the steps are not known yet.
 	At     model.Time     `json:"at"`
@@ -37,10 +37,10 @@ type watch struct {
 // mostBad bounds how many such jobs are noted.
 const mostBad = 8
 
-// guest is a gang on shared devices, as of a look.
-type guest struct {
+// sharedGang is a gang on shared devices, as of a look.
+type sharedGang struct {
 	model.GangView
-	watch
+	runWindow
 	fresh bool // the watch changed and is to be noted
 	// lag is how long it ran since it reported its steps last; below 0 where that is not known,
 	// or it reported none.
@@ -133,20 +133,20 @@ func movable(a *model.Allocation) bool {
 
 // profile watches the gangs of one allocation, and packs or parts them.
 func (in *introspection) profile(a *model.Allocation) bool {
-	turns := make([][]*guest, len(a.Turns))
-	var all []*guest
+	turns := make([][]*sharedGang, len(a.Turns))
+	var all []*sharedGang
 	for i, turn := range a.Turns {
 		for _, ref := range turn {
 			g := in.guest(a, i, ref)
 			turns[i], all = append(turns[i], g), append(all, g)
 		}
 	}
-	changed := in.part(turns)
+	changed := in.unpack(turns)
 	if changed == nil {
 		for _, g := range all {
 			in.learn(g)
 		}
-		changed = in.join(a, turns)
+		changed = in.pack(a, turns)
 	}
 	for _, g := range all {
 		if g.fresh && !in.yield(model.Wish{Note: g.note()}) {
@@ -158,13 +158,13 @@ func (in *introspection) profile(a *model.Allocation) bool {
 
 // guest reads what is known of a gang in a turn of an allocation, and opens a window when
 // none is open for how it runs now.
-func (in *introspection) guest(a *model.Allocation, turn int, r model.GangRef) *guest {
-	g := &guest{GangView: in.v.Gang(r), lag: -1}
+func (in *introspection) guest(a *model.Allocation, turn int, r model.GangRef) *sharedGang {
+	g := &sharedGang{GangView: in.v.Gang(r), lag: -1}
 	if p := g.Progress; p != nil && p.Step > 0 && p.StepAt >= a.Since {
 		g.lag = inTurn(a, turn, in.v.Now()) - inTurn(a, turn, p.StepAt)
 	}
 	packed := len(a.Turns[turn]) > 1
-	if len(g.Note) == 0 || json.Unmarshal(g.Note, &g.watch) != nil || g.Packed != packed || g.At == 0 {
+	if len(g.Note) == 0 || json.Unmarshal(g.Note, &g.runWindow) != nil || g.Packed != packed || g.At == 0 {
 		g.open(in.v.Now(), packed, g.Rate)
 	}
 	return g
@@ -183,14 +183,14 @@ func inTurn(a *model.Allocation, turn int, until model.Time) model.Duration {
 
 // open begins a window. Steps that were not reported yet are estimated by a rate. Where none is
 // known (0) the window begins with the steps reported last, or with the job.
-func (g *guest) open(now model.Time, packed bool, rate int64) {
-	was := g.watch
-	g.Packed, g.At, g.watch.Ran, g.Step = packed, now, 0, 0
+func (g *sharedGang) open(now model.Time, packed bool, rate int64) {
+	was := g.runWindow
+	g.Packed, g.At, g.runWindow.Ran, g.Step = packed, now, 0, 0
 	switch {
 	case g.lag >= 0 && rate > 0:
-		g.watch.Ran, g.Step = g.GangView.Ran, g.step()+scale(int64(g.lag), rate, 1000*int64(model.Second))
+		g.runWindow.Ran, g.Step = g.GangView.Ran, g.step()+scale(int64(g.lag), rate, 1000*int64(model.Second))
 	case g.lag >= 0:
-		g.watch.Ran, g.Step = g.GangView.Ran-g.lag, g.step()
+		g.runWindow.Ran, g.Step = g.GangView.Ran-g.lag, g.step()
 	case g.step() > 0 || g.RanBefore > 0:
 		g.At = 0
 	}
@@ -198,11 +198,11 @@ func (g *guest) open(now model.Time, packed bool, rate int64) {
 }
 
 // same reports whether a watch says the same, which need not be noted again.
-func (w *watch) same(o *watch) bool {
+func (w *runWindow) same(o *runWindow) bool {
 	return w.At == o.At && w.Ran == o.Ran && w.Step == o.Step && w.Packed == o.Packed && w.Rate == o.Rate
 }
 
-func (g *guest) step() int64 {
+func (g *sharedGang) step() int64 {
 	if g.Progress == nil {
 		return 0
 	}
@@ -210,8 +210,8 @@ func (g *guest) step() int64 {
 }
 
 // note is the watch as it is noted; jobs with several gangs have none.
-func (g *guest) note() *model.Note {
-	data, err := json.Marshal(g.watch)
+func (g *sharedGang) note() *model.Note {
+	data, err := json.Marshal(g.runWindow)
 	if err != nil || g.Gangs > 1 {
 		return &model.Note{Job: g.Ref.Job}
 	}
@@ -221,12 +221,12 @@ func (g *guest) note() *model.Note {
 // rate is how many steps a gang did in a thousand seconds of running, from the beginning of its
 // window until it last reported steps; false when the window is not over, or the gang reported
 // nothing lately. A packed gang that reports no step for two windows does none.
-func (in *introspection) rate(g *guest) (int64, bool) {
+func (in *introspection) rate(g *sharedGang) (int64, bool) {
 	now := in.v.Now()
 	if g.At == 0 || g.Progress == nil || g.Gangs > 1 || now < g.At.Add(in.p.window) || g.Progress.At.Add(in.p.window/5) < now {
 		return 0, false
 	}
-	ran := g.GangView.Ran - g.lag - g.watch.Ran
+	ran := g.GangView.Ran - g.lag - g.runWindow.Ran
 	known := g.lag >= 0 && ran >= model.Second
 	if !known || g.step() <= g.Step {
 		none := known || g.Progress.StepAt <= g.At
@@ -237,7 +237,7 @@ func (in *introspection) rate(g *guest) (int64, bool) {
 }
 
 // learn closes the window of a gang that has turns of its own, when it is over.
-func (in *introspection) learn(g *guest) {
+func (in *introspection) learn(g *sharedGang) {
 	rate, ok := in.rate(g)
 	if !ok || g.Packed {
 		return
@@ -249,9 +249,9 @@ func (in *introspection) learn(g *guest) {
 	g.open(in.v.Now(), false, g.Rate)
 }
 
-// part returns the turns with the first pair unpacked that does less together than by turns;
+// unpack returns the turns with the first pair unpacked that does less together than by turns;
 // nil when there is none.
-func (in *introspection) part(turns [][]*guest) [][]model.GangRef {
+func (in *introspection) unpack(turns [][]*sharedGang) [][]model.GangRef {
 	for i, turn := range turns {
 		if len(turn) != 2 || turn[0].Rate == 0 || turn[1].Rate == 0 {
 			continue
@@ -266,19 +266,19 @@ func (in *introspection) part(turns [][]*guest) [][]model.GangRef {
 		y.spoil(x.Ref.Job)
 		x.open(in.v.Now(), false, a)
 		y.open(in.v.Now(), false, b)
-		return refsOf(slices.Concat(turns[:i], [][]*guest{{x}, {y}}, turns[i+1:]))
+		return refsOf(slices.Concat(turns[:i], [][]*sharedGang{{x}, {y}}, turns[i+1:]))
 	}
 	return nil
 }
 
-func (g *guest) spoil(with model.JobID) {
+func (g *sharedGang) spoil(with model.JobID) {
 	g.Bad = append(g.Bad, with)
 	g.Bad = g.Bad[max(len(g.Bad)-mostBad, 0):]
 }
 
-// join returns the turns with the two gangs in one that use their devices least, if they
+// pack returns the turns with the two gangs in one that use their devices least, if they
 // may be packed; nil when there are none.
-func (in *introspection) join(a *model.Allocation, turns [][]*guest) [][]model.GangRef {
+func (in *introspection) pack(a *model.Allocation, turns [][]*sharedGang) [][]model.GangRef {
 	var free []int // turns of one gang of which enough is known
 	for i, turn := range turns {
 		if g := turn[0]; len(turn) == 1 && g.Hints.Packable && g.Gangs == 1 && g.Rate > 0 {
@@ -294,7 +294,7 @@ func (in *introspection) join(a *model.Allocation, turns [][]*guest) [][]model.G
 			}
 			x.open(in.v.Now(), true, x.Rate)
 			y.open(in.v.Now(), true, y.Rate)
-			pair := []*guest{x, y}
+			pair := []*sharedGang{x, y}
 			rest := slices.Clone(turns)
 			rest[min(i, k)] = pair
 			return refsOf(slices.Delete(rest, max(i, k), max(i, k)+1))
@@ -305,12 +305,12 @@ func (in *introspection) join(a *model.Allocation, turns [][]*guest) [][]model.G
 
 // fitTogether reports whether two gangs fit into the memory of an allocation's devices,
 // as far as is known. The core judges.
-func fitTogether(a *model.Allocation, x, y *guest) bool {
+func fitTogether(a *model.Allocation, x, y *sharedGang) bool {
 	m, n := x.memory(), y.memory()
 	return m > 0 && n > 0 && m+n <= a.Memory
 }
 
-func (g *guest) memory() int64 {
+func (g *sharedGang) memory() int64 {
 	n := g.Hints.GPUMemoryMB
 	if g.Progress != nil && g.Progress.Use != nil {
 		n = max(n, g.Progress.Use.MemoryMB)
@@ -318,7 +318,7 @@ func (g *guest) memory() int64 {
 	return n
 }
 
-func refsOf(turns [][]*guest) [][]model.GangRef {
+func refsOf(turns [][]*sharedGang) [][]model.GangRef {
 	var out [][]model.GangRef
 	for _, turn := range turns {
 		var refs []model.GangRef
@@ -355,7 +355,7 @@ func (in *introspection) migrate(allocs []*model.Allocation) {
 			free -= int64(a.Leaves)
 		}
 	}
-	in.empty()
+	in.defragment()
 }
 
 // oneNode reports whether a gang on several nodes would have room on one.
@@ -363,12 +363,12 @@ func (in *introspection) oneNode(a *model.Allocation) bool {
 	return slices.ContainsFunc(a.Nodes, func(n int32) bool { _, of := in.v.Idle(n); return of >= int64(a.Leaves) })
 }
 
-// empty lets gangs move off nodes that are almost free (defragmentation), for waiting gangs for
-// which enough is free, but not in one place.
-func (in *introspection) empty() {
+// defragment lets gangs move off nodes that are almost free (defragmentation), for waiting gangs
+// for which enough is free, but not in one place.
+func (in *introspection) defragment() {
 	var waiting []model.GangRef
 	shapes := map[string]bool{}
-	in.wanting(func(g *model.GangView) bool {
+	in.fittingByNumber(func(g *model.GangView) bool {
 		if !g.Delayed && !in.v.Placed(g.Ref) && !shapes[g.Shape] {
 			waiting, shapes[g.Shape] = append(waiting, g.Ref), true
 		}
@@ -377,7 +377,7 @@ func (in *introspection) empty() {
 	if len(waiting) == 0 {
 		return
 	}
-	f, almost := survey(in.v), cell.NodeSet{}
+	f, almost := readOccupancy(in.v), cell.NodeSet{}
 	for n := range in.v.Machines() {
 		if free, of := in.v.Idle(n); f.used[n] == nil || free*1000 >= in.p.free*of {
 			almost = almost.Add(n)
@@ -390,9 +390,9 @@ func (in *introspection) empty() {
 	}
 }
 
-// wanting yields the waiting gangs for which enough is free by number, also delayed ones: when
-// their delay ends NextChange is not asked again.
-func (in *introspection) wanting(yield func(*model.GangView) bool) {
+// fittingByNumber yields the waiting gangs for which enough is free by number, also delayed ones:
+// when their delay ends NextChange is not asked again.
+func (in *introspection) fittingByNumber(yield func(*model.GangView) bool) {
 	q, free := in.v.Queue(), in.v.Free()
 	for g, more := q.Next(); more; {
 		fits := g.Leaves > 1 && int64(g.Leaves) <= free
@@ -409,7 +409,7 @@ func (in *introspection) wanting(yield func(*model.GangView) bool) {
 
 // somebodyWaits reports whether wanting yields any gang.
 func (in *introspection) somebodyWaits() (some bool) {
-	in.wanting(func(*model.GangView) bool {
+	in.fittingByNumber(func(*model.GangView) bool {
 		some = true
 		return false
 	})

@@ -34,7 +34,7 @@ func newGenie(a *args) model.Policy {
 			}
 			return model.Key{Rank: bestEffort}
 		},
-		late: func(v model.View, r model.Ranked) (model.Key, bool) {
+		changedKey: func(v model.View, r model.Ranked) (model.Key, bool) {
 			return model.Key{Rank: rankHopeless}, r.Key.Rank < int64(v.Now())
 		},
 	}}
@@ -62,7 +62,7 @@ func fastest(g *model.GangView) int64 {
 	}
 	best := int64(unknown)
 	for _, sku := range skusOf(g) {
-		for _, n := range peaks(g, sku) {
+		for _, n := range candidateSizes(g, sku) {
 			best = min(best, atSize(g, left, sku, n))
 		}
 	}
@@ -104,7 +104,7 @@ func (p *genie) Rank(v model.View) iter.Seq[model.Wish] {
 		hopeless := p.hopeless(v)
 		passes := func(ref model.GangRef) bool {
 			g := v.Gang(ref)
-			_, late := p.late(v, model.Ranked{Ref: ref, Key: p.key(&g)})
+			_, late := p.changedKey(v, model.Ranked{Ref: ref, Key: p.key(&g)})
 			return late
 		}
 		from := int64(-1 << 63)
@@ -154,7 +154,7 @@ func (p *genie) hopeless(v model.View) []model.Ranked {
 	var out []model.Ranked
 	for g := range v.Running() {
 		r := model.Ranked{Ref: g.Ref, Key: p.key(&g), Order: g.Order, Leaves: g.Leaves}
-		if k, late := p.late(v, r); late {
+		if k, late := p.changedKey(v, r); late {
 			r.Key = k
 			out = append(out, r)
 		}
@@ -168,7 +168,7 @@ func (p *genie) hopeless(v model.View) []model.Ranked {
 func (p *genie) promisedLate(v model.View) bool {
 	for _, waiting := range []iter.Seq[model.Ranked]{v.Promised(), v.Booked()} {
 		for r := range waiting {
-			if _, late := p.late(v, r); late {
+			if _, late := p.changedKey(v, r); late {
 				return true
 			}
 		}

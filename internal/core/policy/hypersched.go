@@ -77,7 +77,8 @@ func newTrial(g *model.GangView, runs bool) trial {
 
 // byLoss orders trials, the best first.
 func byLoss(a, b *trial) int {
-	return cmp.Or(cmp.Compare(a.loss, b.loss), cmp.Compare(a.g.Order, b.g.Order), cmp.Compare(a.g.Ref.Gang, b.g.Ref.Gang))
+	return cmp.Or(cmp.Compare(a.loss, b.loss), cmp.Compare(a.g.Order, b.g.Order),
+		cmp.Compare(a.g.Ref.Gang, b.g.Ref.Gang))
 }
 
 // byTurn orders trials as they are resumed: those on the highest rung first, then by loss.
@@ -85,18 +86,18 @@ func byTurn(a, b *trial) int { return cmp.Or(cmp.Compare(len(b.at), len(a.at)), 
 
 // experiment is a set of trials.
 type experiment struct {
-	of       named
-	deadline model.Time // 0 is none
-	order    int64      // of the first trial
-	live     []*trial   // running trials, by turn
-	late     []*trial   // those that wait for an upgrade, by turn
-	waits    *waits     // all others that wait
-	past     rungs      // of trials that ended
-	rungs    rungs      // of live and late ones
-	bars     []int64    // by rung: a trial with a larger loss there is cut
-	given    []*trial   // waiting trials that are to start
-	busy     bool       // some trial is to run
-	exploit  bool       // no trial is started any more: the deadline is near
+	of       experimentKey
+	deadline model.Time     // 0 is none
+	order    int64          // of the first trial
+	live     []*trial       // running trials, by turn
+	upgrades []*trial       // those that wait for an upgrade, by turn
+	waits    *waitingTrials // all others that wait
+	past     rungs          // of trials that ended
+	rungs    rungs          // of live and late ones
+	cutoffs  []int64        // by rung: a trial with a larger loss there is cut
+	starting []*trial       // waiting trials that are to start
+	busy     bool           // some trial is to run
+	exploit  bool           // no trial is started any more: the deadline is near
 }
 
 // least is the smallest size of a trial, of one size the only one.
@@ -163,18 +164,18 @@ type study struct {
 	v      model.View
 	kept   *kept
 	all    []*experiment
-	at     map[named]*experiment
+	at     map[experimentKey]*experiment
 	budget int64 // GPUs that no trial was given yet
 	ready  int64 // GPUs that are free or about to be
-	mem    *searches
+	mem    *studyMemory
 }
 
 // newStudy takes the memory of the study before, which close gives back.
 func (p *hypersched) newStudy(v model.View) *study {
-	s := &study{p: p, v: v, at: map[named]*experiment{}}
+	s := &study{p: p, v: v, at: map[experimentKey]*experiment{}}
 	scratch := v.Scratch()
-	if s.mem, _ = (*scratch).(*searches); s.mem == nil {
-		s.mem = &searches{}
+	if s.mem, _ = (*scratch).(*studyMemory); s.mem == nil {
+		s.mem = &studyMemory{}
 	}
 	*scratch, s.mem.trials = nil, s.mem.trials[:0] // while it is in use
 	return s
@@ -182,7 +183,7 @@ func (p *hypersched) newStudy(v model.View) *study {
 
 func (s *study) close() {
 	for _, e := range s.all {
-		for _, t := range e.given {
+		for _, t := range e.starting {
 			t.target = 0 // a waiting trial is kept for the next look
 		}
 	}
@@ -205,7 +206,7 @@ func (p *hypersched) study(v model.View) *study {
 	kept, late := v.WaitIndex()
 	for i := range late {
 		t, e := s.add(&late[i], false)
-		e.late = append(e.late, t)
+		e.upgrades = append(e.upgrades, t)
 		s.promised(t)
 	}
 	s.kept = asKept(kept)
@@ -237,10 +238,10 @@ func (s *study) promised(t *trial) {
 }
 
 // experiment finds one by its name, or begins it.
-func (s *study) experiment(of named) *experiment {
+func (s *study) experiment(of experimentKey) *experiment {
 	e := s.at[of]
 	if e == nil {
-		e = &experiment{of: of, order: math.MaxInt64, waits: &waits{}}
+		e = &experiment{of: of, order: math.MaxInt64, waits: &waitingTrials{}}
 		s.at[of] = e
 		s.all = append(s.all, e)
 	}
@@ -249,7 +250,7 @@ func (s *study) experiment(of named) *experiment {
 
 // add makes a trial that is not kept, and finds its experiment.
 func (s *study) add(g *model.GangView, runs bool) (*trial, *experiment) {
-	t, e := s.mem.trial(), s.experiment(nameOf(g))
+	t, e := s.mem.trial(), s.experiment(experimentKeyOf(g))
 	*t = newTrial(g, runs)
 	d, _ := lastDeadline(g)
 	e.began(g.Order, d)
@@ -269,43 +270,43 @@ func (e *experiment) began(order int64, deadline model.Time) {
 // trials.
 func (e *experiment) judge(p *hypersched, now model.Time) {
 	slices.SortFunc(e.live, byTurn)
-	slices.SortFunc(e.late, byTurn)
+	slices.SortFunc(e.upgrades, byTurn)
 	e.compare(p)
 	longest := last(e.waits.ran)
 	var lasts []int64 // total run times of trials
-	for _, list := range [2][]*trial{e.live, e.late} {
+	for _, list := range [2][]*trial{e.live, e.upgrades} {
 		for _, t := range list {
 			longest = max(longest, int64(t.g.Ran))
-			if d := cmp.Or(shows(&t.g), int64(t.g.Hints.Duration)); d > 0 {
-				put(&lasts, d)
+			if d := cmp.Or(reportedRunTime(&t.g), int64(t.g.Hints.Duration)); d > 0 {
+				insertSorted(&lasts, d)
 			}
 		}
 	}
-	e.exploit = e.deadline > 0 && e.left(now) < p.until(longest, lasts, e.waits.lasts)
+	e.exploit = e.deadline > 0 && e.left(now) < p.startsEnd(longest, lasts, e.waits.lasts)
 }
 
 // compare computes the bars. Trials that start while this look is taken do not change them.
 func (e *experiment) compare(p *hypersched) {
-	e.bars = nil
+	e.cutoffs = nil
 	for k := 0; ; k++ {
 		all := [3][]int64{e.past.at(k), e.rungs.at(k), e.waits.rungs.at(k)}
 		n := len(all[0]) + len(all[1]) + len(all[2])
 		if n == 0 {
 			return
 		}
-		e.bars = append(e.bars, kth((n+int(p.rf)-1)/int(p.rf)-1, all[:]...))
+		e.cutoffs = append(e.cutoffs, kth((n+int(p.rf)-1)/int(p.rf)-1, all[:]...))
 	}
 }
 
 // cut reports whether a trial is not among the best of the last rung that it reached.
 func (e *experiment) cut(t *trial) bool {
 	rung := len(t.at) - 1
-	return rung >= 0 && t.at[rung] > e.bars[rung]
+	return rung >= 0 && t.at[rung] > e.cutoffs[rung]
 }
 
 // waiting yields the waiting trials, by turn.
 func (e *experiment) waiting(yield func(*trial) bool) {
-	late := e.late
+	late := e.upgrades
 	for _, t := range e.waits.trials {
 		for ; len(late) > 0 && byTurn(late[0], t) < 0; late = late[1:] {
 			if !yield(late[0]) {
@@ -329,7 +330,7 @@ func (e *experiment) least() int64 {
 	if len(e.waits.leasts) > 0 {
 		least = e.waits.leasts[0]
 	}
-	for _, t := range e.late {
+	for _, t := range e.upgrades {
 		least = min(least, t.gpus(t.least()))
 	}
 	return least
@@ -361,13 +362,13 @@ func (s *study) plan() {
 		s.share(e)
 	}
 	for _, e := range s.all {
-		s.spare(e)
+		s.giveRest(e)
 	}
 }
 
-// spare gives what is left to the trials of an experiment that have nothing yet, those that run
+// giveRest gives what is left to the trials of an experiment that have nothing yet, those that run
 // first.
-func (s *study) spare(e *experiment) {
+func (s *study) giveRest(e *experiment) {
 	for _, t := range e.live {
 		if t.target == 0 {
 			s.give(e, t)
@@ -393,13 +394,13 @@ func (s *study) give(e *experiment, t *trial) {
 	t.target, e.busy = t.least(), true
 	s.budget -= n
 	if !t.runs {
-		e.given = append(e.given, t)
+		e.starting = append(e.starting, t)
 	}
 }
 
 // share gives GPUs to the trials of an experiment that are to run, the best first.
 func (s *study) share(e *experiment) {
-	all := slices.Concat(e.live, e.given)
+	all := slices.Concat(e.live, e.starting)
 	slices.SortFunc(all, byLoss)
 	for again := true; again; {
 		again = false
@@ -459,8 +460,8 @@ func (p *hypersched) Rank(v model.View) iter.Seq[model.Wish] {
 			for _, t := range e.live {
 				missed = missed || t.target > 0 && t.gpus(t.target) > t.holds()
 			}
-			slices.SortFunc(e.given, byTurn)
-			for _, t := range e.given {
+			slices.SortFunc(e.starting, byTurn)
+			for _, t := range e.starting {
 				if !yield(model.Wish{Gang: t.g.Ref, Size: t.size()}) {
 					return
 				}
@@ -468,7 +469,7 @@ func (p *hypersched) Rank(v model.View) iter.Seq[model.Wish] {
 			}
 		}
 		makes := false
-		for range s.cuts {
+		for range s.makeRoom {
 			makes = waits
 			break
 		}
@@ -496,7 +497,7 @@ func (s *study) rest(e *experiment, rest []*trial, missed bool, yield func(model
 		if t.target > 0 || again || t.gpus(t.least()) > s.v.Free() {
 			continue
 		}
-		t.target, e.busy, e.given = t.least(), true, append(e.given, t)
+		t.target, e.busy, e.starting = t.least(), true, append(e.starting, t)
 		if !yield(model.Wish{Gang: t.g.Ref, Size: t.size()}) {
 			return false
 		}
@@ -517,7 +518,7 @@ func (p *hypersched) WhyHeldBack(v model.View, ref model.GangRef) (string, model
 	s := p.study(v)
 	defer s.close()
 	g := v.Gang(ref)
-	e := s.at[nameOf(&g)]
+	e := s.at[experimentKeyOf(&g)]
 	if e == nil {
 		return "", 0
 	}

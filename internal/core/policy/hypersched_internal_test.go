@@ -26,7 +26,7 @@ func TestRungs(t *testing.T) {
 // only those count that came there.
 func TestCutsOfARung(t *testing.T) {
 	p := &hypersched{rf: 4, rungs: 3}
-	e := &experiment{waits: &waits{}}
+	e := &experiment{waits: &waitingTrials{}}
 	trials := []*trial{{at: []int64{50}}, {at: []int64{40}}, {at: []int64{30, 9}}, {at: []int64{20, 8}}, {at: []int64{60}}, {}}
 	for i, o := range trials {
 		if i%2 == 0 { // some run, some wait
@@ -46,7 +46,7 @@ func TestCutsOfARung(t *testing.T) {
 	if e.compare(p); !e.cut(trials[3]) {
 		t.Error("a better one that ended does not count")
 	}
-	alone := &experiment{waits: &waits{}}
+	alone := &experiment{waits: &waitingTrials{}}
 	alone.rungs.add(trials[0].at)
 	if alone.compare(p); alone.cut(trials[0]) {
 		t.Error("who comes to a rung first is cut")
@@ -123,10 +123,10 @@ func TestKeptTrials(t *testing.T) {
 	for range 1000 {
 		var a, b []int64
 		for range 1 + rnd.IntN(4) {
-			put(&a, rnd.Int64N(5))
+			insertSorted(&a, rnd.Int64N(5))
 		}
 		for range rnd.IntN(6) {
-			put(&b, rnd.Int64N(5))
+			insertSorted(&b, rnd.Int64N(5))
 		}
 		all := slices.Sorted(slices.Values(slices.Concat(a, b)))
 		for k, n := range all {

@@ -12,20 +12,20 @@ import (
 // What hypersched keeps of waiting trials (model.WaitIndexer), so that a look reads the running
 // trials and what changed, however many wait.
 
-// named is the key of an experiment: its app, or the only gang of one without an app.
-type named struct {
+// experimentKey is the key of an experiment: its app, or the only gang of one without an app.
+type experimentKey struct {
 	app string
 	ref model.GangRef
 }
 
-func nameOf(g *model.GangView) named {
+func experimentKeyOf(g *model.GangView) experimentKey {
 	if g.Hints.App != "" {
-		return named{app: g.Hints.App}
+		return experimentKey{app: g.Hints.App}
 	}
-	return named{ref: g.Ref}
+	return experimentKey{ref: g.Ref}
 }
 
-func (n named) compare(o named) int {
+func (n experimentKey) compare(o experimentKey) int {
 	return cmp.Or(cmp.Compare(n.app, o.app), cmp.Compare(n.ref.Job, o.ref.Job), cmp.Compare(n.ref.Gang, o.ref.Gang))
 }
 
@@ -38,35 +38,35 @@ func (r *rungs) add(at []int64) {
 		if k == len(*r) {
 			*r = append(*r, nil)
 		}
-		put(&(*r)[k], loss)
+		insertSorted(&(*r)[k], loss)
 	}
 }
 
 // drop takes out the losses of a trial.
 func (r *rungs) drop(at []int64) {
 	for k, loss := range at {
-		take(&(*r)[k], loss)
+		removeSorted(&(*r)[k], loss)
 	}
 	// a trial on a rung is on those below it, too
 	for n := len(*r); n > 0 && len((*r)[n-1]) == 0; n-- {
-		*r = without(*r, n-1)
+		*r = removeAt(*r, n-1)
 	}
 }
 
-// put inserts a number into an ascending list.
-func put(list *[]int64, n int64) {
+// insertSorted inserts a number into an ascending list.
+func insertSorted(list *[]int64, n int64) {
 	i, _ := slices.BinarySearch(*list, n)
 	*list = slices.Insert(*list, i, n)
 }
 
-// take removes a number that is in an ascending list.
-func take(list *[]int64, n int64) {
+// removeSorted removes a number that is in an ascending list.
+func removeSorted(list *[]int64, n int64) {
 	i, _ := slices.BinarySearch(*list, n)
-	*list = without(*list, i)
+	*list = removeAt(*list, i)
 }
 
-// without removes the element at an index; a list that ends up empty is nil.
-func without[T any](list []T, i int) []T {
+// removeAt removes the element at an index; a list that ends up empty is nil.
+func removeAt[T any](list []T, i int) []T {
 	if len(list) == 1 {
 		return nil
 	}
@@ -111,10 +111,10 @@ func upTo(n int64, lists [][]int64) int {
 	return sum
 }
 
-// waits are the waiting trials of one experiment, without those that wait for an upgrade. All
-// lists are ascending.
-type waits struct {
-	of     named
+// waitingTrials are the waiting trials of one experiment, without those that wait for an upgrade.
+// All lists are ascending.
+type waitingTrials struct {
+	of     experimentKey
 	trials []*trial // by turn
 	rungs  rungs
 	orders []int64 // of submission
@@ -125,7 +125,7 @@ type waits struct {
 }
 
 // deadline is the first of all; 0 is none.
-func (w *waits) deadline() model.Time {
+func (w *waitingTrials) deadline() model.Time {
 	if len(w.ends) == 0 {
 		return 0
 	}
@@ -133,7 +133,7 @@ func (w *waits) deadline() model.Time {
 }
 
 // change puts a trial's numbers into all lists, or takes them out.
-func (w *waits) change(t *trial, do func(*[]int64, int64)) {
+func (w *waitingTrials) change(t *trial, do func(*[]int64, int64)) {
 	do(&w.orders, t.g.Order)
 	do(&w.ran, int64(t.g.Ran))
 	do(&w.leasts, t.gpus(t.least()))
@@ -148,8 +148,8 @@ func (w *waits) change(t *trial, do func(*[]int64, int64)) {
 // kept is model.WaitIndex of hypersched.
 type kept struct {
 	at      map[model.GangRef]*trial
-	all     []*waits // in order of their names; none is empty
-	singles []*trial // those that may have been promised cells, by turn
+	all     []*waitingTrials // in order of their names; none is empty
+	singles []*trial         // those that may have been promised cells, by turn
 }
 
 // NewWaitIndex implements model.WaitIndexer.
@@ -163,19 +163,19 @@ func asKept(k model.WaitIndex) *kept {
 	return &kept{}
 }
 
-func (k *kept) find(of named) (int, bool) {
-	return slices.BinarySearchFunc(k.all, of, func(w *waits, of named) int { return w.of.compare(of) })
+func (k *kept) find(of experimentKey) (int, bool) {
+	return slices.BinarySearchFunc(k.all, of, func(w *waitingTrials, of experimentKey) int { return w.of.compare(of) })
 }
 
 // Add implements model.WaitIndex.
 func (k *kept) Add(g *model.GangView) {
 	t := newTrial(g, false)
-	i, found := k.find(nameOf(g))
+	i, found := k.find(experimentKeyOf(g))
 	if !found {
-		k.all = slices.Insert(k.all, i, &waits{of: nameOf(g)})
+		k.all = slices.Insert(k.all, i, &waitingTrials{of: experimentKeyOf(g)})
 	}
 	w := k.all[i]
-	w.change(&t, put)
+	w.change(&t, insertSorted)
 	w.rungs.add(t.at)
 	addTrial(&w.trials, &t)
 	if g.Shape == "" {
@@ -191,16 +191,16 @@ func (k *kept) Drop(ref model.GangRef) {
 		return
 	}
 	delete(k.at, ref)
-	i, _ := k.find(nameOf(&t.g))
+	i, _ := k.find(experimentKeyOf(&t.g))
 	w := k.all[i]
-	w.change(t, take)
+	w.change(t, removeSorted)
 	w.rungs.drop(t.at)
 	dropTrial(&w.trials, t)
 	if t.g.Shape == "" {
 		dropTrial(&k.singles, t)
 	}
 	if len(w.trials) == 0 {
-		k.all = without(k.all, i)
+		k.all = removeAt(k.all, i)
 	}
 }
 
@@ -211,19 +211,19 @@ func addTrial(list *[]*trial, t *trial) {
 
 func dropTrial(list *[]*trial, t *trial) {
 	i, _ := slices.BinarySearchFunc(*list, t, byTurn)
-	*list = without(*list, i)
+	*list = removeAt(*list, i)
 }
 
 // NextChange implements model.Timed: the end of the round while trials run. An experiment whose
 // trials all wait ceases to start trials at one time, and comes to its deadline at another.
 func (p *hypersched) NextChange(v model.View) model.Time {
-	next, runs := model.Time(0), map[named]bool{}
+	next, runs := model.Time(0), map[experimentKey]bool{}
 	for g := range v.Running() {
-		runs[nameOf(&g)] = true
+		runs[experimentKeyOf(&g)] = true
 	}
 	kept, late := v.WaitIndex()
 	for i := range late {
-		runs[nameOf(&late[i])] = true
+		runs[experimentKeyOf(&late[i])] = true
 	}
 	if len(runs) > 0 {
 		next = (v.Now()/model.Time(p.round) + 1) * model.Time(p.round)
@@ -232,7 +232,8 @@ func (p *hypersched) NextChange(v model.View) model.Time {
 		if w.deadline() == 0 || runs[w.of] {
 			continue
 		}
-		for _, at := range [2]model.Time{w.deadline() - model.Time(p.until(last(w.ran), w.lasts)) + 1, w.deadline()} {
+		for _, at := range [2]model.Time{w.deadline() - model.Time(p.startsEnd(last(w.ran), w.lasts)) + 1,
+			w.deadline()} {
 			if at > v.Now() && (next == 0 || at < next) {
 				next = at
 			}
@@ -241,9 +242,9 @@ func (p *hypersched) NextChange(v model.View) model.Time {
 	return next
 }
 
-// until is how long before its deadline an experiment ceases to start trials: rf times as long
+// startsEnd is how long before its deadline an experiment ceases to start trials: rf times as long
 // as its longest trial ran, but at most the median of the total run times that are known.
-func (p *hypersched) until(longest int64, lasts ...[]int64) int64 {
+func (p *hypersched) startsEnd(longest int64, lasts ...[]int64) int64 {
 	until, n := times(longest, int32(p.rf)), 0
 	for _, list := range lasts {
 		n += len(list)

@@ -14,15 +14,15 @@ import (
 // keptTrials bounds how many ended trials a note holds; the oldest are forgotten.
 const keptTrials = 500
 
-// ended is a trial that ended, in a note about the VC.
-type ended struct {
+// endedTrial is a trial that ended, in a note about the VC.
+type endedTrial struct {
 	App string  `json:"app"`
 	At  []int64 `json:"at"`
 }
 
 // readEnded reads a note about a VC: by app, the losses at the rungs.
 func readEnded(note []byte) map[string]rungs {
-	var list []ended
+	var list []endedTrial
 	if len(note) == 0 || json.Unmarshal(note, &list) != nil {
 		return nil
 	}
@@ -54,26 +54,26 @@ func readRungs(note []byte) []int64 {
 	return at
 }
 
-// searches is memory that one study leaves to the next, maybe of another VC.
-type searches struct {
-	past   map[cell.VCName]past
+// studyMemory is memory that one study leaves to the next, maybe of another VC.
+type studyMemory struct {
+	past   map[cell.VCName]parsedNote
 	trials []trial
 }
 
-// past is a note about a VC, as it was read last, and what it says.
-type past struct {
+// parsedNote is a note about a VC, as it was read last, and what it says.
+type parsedNote struct {
 	note  []byte
 	ended map[string]rungs
 }
 
 // ended is readEnded, cached by VC, as these notes seldom change.
-func (m *searches) ended(vc cell.VCName, note []byte) map[string]rungs {
+func (m *studyMemory) ended(vc cell.VCName, note []byte) map[string]rungs {
 	p, ok := m.past[vc]
 	if !ok || !bytes.Equal(note, p.note) {
 		if m.past == nil || len(m.past) > mostPasts {
-			m.past = map[cell.VCName]past{}
+			m.past = map[cell.VCName]parsedNote{}
 		}
-		p = past{bytes.Clone(note), readEnded(note)}
+		p = parsedNote{bytes.Clone(note), readEnded(note)}
 		m.past[vc] = p
 	}
 	return p.ended
@@ -83,7 +83,7 @@ func (m *searches) ended(vc cell.VCName, note []byte) map[string]rungs {
 const mostPasts = 64
 
 // trial returns memory for one more trial; those before are not moved.
-func (m *searches) trial() *trial {
+func (m *studyMemory) trial() *trial {
 	if len(m.trials) == cap(m.trials) {
 		m.trials = make([]trial, 0, max(2*cap(m.trials), 64))
 	}
@@ -130,11 +130,11 @@ func (p *hypersched) Learn(note []byte, g *model.GangView) []byte {
 	if g.Hints.App == "" || len(at) == 0 || g.Ref.Gang != 0 {
 		return nil
 	}
-	var list []ended
+	var list []endedTrial
 	if len(note) > 0 && json.Unmarshal(note, &list) != nil {
 		list = nil
 	}
-	list = append(list, ended{g.Hints.App, at})
+	list = append(list, endedTrial{g.Hints.App, at})
 	return encodeNote(list[max(len(list)-keptTrials, 0):])
 }
 

@@ -21,7 +21,7 @@ func (p *hypersched) Tune(v model.View) iter.Seq[model.Wish] {
 				}
 			}
 		}
-		for w := range s.cuts {
+		for w := range s.makeRoom {
 			if !yield(w) {
 				return
 			}
@@ -37,13 +37,13 @@ func (t *trial) grows() int64 {
 	return max(t.gpus(t.target)-t.holds(), 0)
 }
 
-// cuts yields the wishes by which running trials make room for those that are to start or grow,
+// makeRoom yields the wishes by which running trials make room for those that are to start or grow,
 // as far as that is needed: of those that are to have less, the last of the last experiment
 // first.
-func (s *study) cuts(yield func(model.Wish) bool) {
+func (s *study) makeRoom(yield func(model.Wish) bool) {
 	needed := -s.ready
 	for _, e := range s.all {
-		for _, t := range e.given {
+		for _, t := range e.starting {
 			needed += t.gpus(t.target)
 		}
 		for _, t := range e.live {

@@ -83,7 +83,7 @@ func (o *offers) Rank(v model.View) iter.Seq[model.Wish] {
 		all := o.frameworks(v)
 		last := lastToHoard(all)
 		for ok := true; len(all) > 0; {
-			at, more := next(all), false
+			at, more := nextFramework(all), false
 			switch u := &all[at]; {
 			case o.hoard:
 				more, ok = o.keep(v, u, max(v.Now(), last+1), yield)
@@ -117,9 +117,9 @@ type framework struct {
 	took   bool        // it took something of the last offer
 }
 
-// next returns the index of the framework to serve: those that hoard come first, the earliest
-// to begin first, then the smallest share.
-func next(all []framework) int {
+// nextFramework returns the index of the framework to serve: those that hoard come first, the
+// earliest to begin first, then the smallest share.
+func nextFramework(all []framework) int {
 	at := 0
 	for i := range all {
 		a, b := &all[i], &all[at]
@@ -222,7 +222,7 @@ func (o *offers) offer(v model.View, u *framework, yield func(model.Wish) bool) 
 
 // WhyHeldBack implements model.HoldsBack: the filters.
 func (o *offers) WhyHeldBack(v model.View, ref model.GangRef) (string, model.Time) {
-	g, ok := find(v, ref)
+	g, ok := findWaiting(v, ref)
 	if !ok {
 		return "", 0
 	}

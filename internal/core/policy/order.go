@@ -19,9 +19,9 @@ type order struct {
 	preempt bool
 	// quantum is how long a gang runs before it is preempted.
 	quantum model.Duration
-	// late, when set, is the present key of a waiting gang whose own key no longer holds; it is
-	// larger than that. false where the own key holds.
-	late func(model.View, model.Ranked) (model.Key, bool)
+	// changedKey, when set, is the present key of a waiting gang whose own key no longer holds; it
+	// is larger than that. false where the own key holds.
+	changedKey func(model.View, model.Ranked) (model.Key, bool)
 	// where, when set, is how far apart the leaves of a gang may be.
 	where func(model.View, model.GangRef) model.Within
 }
@@ -105,15 +105,15 @@ func (o *order) Rank(v model.View) iter.Seq[model.Wish] {
 
 // waiting yields the waiting gangs in the order of their present keys.
 func (o *order) waiting(v model.View, from int64) iter.Seq[model.Ranked] {
-	if o.late == nil {
+	if o.changedKey == nil {
 		return v.WaitingByKey(from)
 	}
 	return func(yield func(model.Ranked) bool) {
-		var late collections.Heap[moved]
+		var late collections.Heap[rekeyed]
 		for g := range v.WaitingByKey(from) {
-			if k, is := o.late(v, g); is {
+			if k, is := o.changedKey(v, g); is {
 				g.Key = k
-				late.Push(moved(g))
+				late.Push(rekeyed(g))
 				continue
 			}
 			for len(late) > 0 && compare(model.Ranked(late[0]), g) < 0 {
@@ -133,11 +133,11 @@ func (o *order) waiting(v model.View, from int64) iter.Seq[model.Ranked] {
 	}
 }
 
-// moved is a gang whose present key is not the one by which View.WaitingByKey sorts it.
-type moved model.Ranked
+// rekeyed is a gang whose present key is not the one by which View.WaitingByKey sorts it.
+type rekeyed model.Ranked
 
 // Before implements collections.HeapItem.
-func (m moved) Before(o moved) bool { return compare(model.Ranked(m), model.Ranked(o)) < 0 }
+func (m rekeyed) Before(o rekeyed) bool { return compare(model.Ranked(m), model.Ranked(o)) < 0 }
 
 // compare orders gangs by key, then by submission.
 func compare(a, b model.Ranked) int {
@@ -150,7 +150,7 @@ func (o *order) running(v model.View) iter.Seq[model.Ranked] {
 	switch {
 	case !o.preempt:
 		return func(func(model.Ranked) bool) {}
-	case o.late == nil:
+	case o.changedKey == nil:
 		return v.RunningByKey()
 	}
 	var run []model.Ranked
@@ -164,8 +164,8 @@ func (o *order) running(v model.View) iter.Seq[model.Ranked] {
 
 // now is the present key of a gang.
 func (o *order) now(v model.View, g model.Ranked) model.Key {
-	if o.late != nil {
-		if k, moved := o.late(v, g); moved {
+	if o.changedKey != nil {
+		if k, moved := o.changedKey(v, g); moved {
 			return k
 		}
 	}

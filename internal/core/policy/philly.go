@@ -109,7 +109,7 @@ func (p *philly) Rank(v model.View) iter.Seq[model.Wish] {
 			g := v.Gang(r.Ref)
 			w, _ := p.insists(v, &g)
 			was := v.Placed(r.Ref)
-			if !was && pool.holds(&g) {
+			if !was && pool.mustWait(&g) {
 				if pool.held++; pool.held == mostHeld {
 					return
 				}

@@ -57,9 +57,9 @@ func scale(a, b, c int64) int64 {
 	return int64(q)
 }
 
-// starts is 1 + log2 of a number of GPUs, rounded up: how much longer a large job
+// startCost is 1 + log2 of a number of GPUs, rounded up: how much longer a large job
 // takes to start (Chronus' artifact).
-func starts(leaves int32) int64 { return 1 + int64(bits.Len32(uint32(max(leaves, 1)-1))) }
+func startCost(leaves int32) int64 { return 1 + int64(bits.Len32(uint32(max(leaves, 1)-1))) }
 
 // firstfit serves in order of submission and passes over what does not fit.
 func firstfit() *order {

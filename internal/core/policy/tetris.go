@@ -48,14 +48,14 @@ func newTetris(a *args) *tetris {
 // batch is waiting gangs of one party and one shape, least work first.
 type batch struct {
 	party int
-	gangs []piece
+	gangs []batchGang
 	align int64 // parts per million
 	node  int32 // where it is aligned best, -1 if nowhere
 	cut   bool  // more wait than were read
 }
 
-// piece is one gang of a batch.
-type piece struct {
+// batchGang is one gang of a batch.
+type batchGang struct {
 	gang model.GangView
 	work int64 // leaf-seconds; -1 is unknown
 }
@@ -150,7 +150,7 @@ func (p *packer) collect() {
 				p.batches = append(p.batches, b)
 			}
 			b := &p.batches[k]
-			if b.gangs = append(b.gangs, piece{g, workOf(&g)}); b.align > 0 && int64(len(b.gangs)) < p.t.depth || g.Shape == "" {
+			if b.gangs = append(b.gangs, batchGang{g, workOf(&g)}); b.align > 0 && int64(len(b.gangs)) < p.t.depth || g.Shape == "" {
 				g, ok = gs.Next()
 			} else {
 				b.cut = true
@@ -197,8 +197,8 @@ func (p *packer) align(members []cell.Member) (best int64, node int32) {
 		for k := range members {
 			m := &members[k]
 			for _, o := range p.bins[i].Offers {
-				if takes(m, o.SKU) && o.Idle >= m.Leaves {
-					best = max(best, part(min(m.Tasks, o.Idle/m.Leaves)*m.Leaves, o))
+				if usesSKU(m, o.SKU) && o.Idle >= m.Leaves {
+					best = max(best, alignedPart(min(m.Tasks, o.Idle/m.Leaves)*m.Leaves, o))
 				}
 			}
 		}
@@ -206,12 +206,12 @@ func (p *packer) align(members []cell.Member) (best int64, node int32) {
 	return best, -1
 }
 
-// part is one dimension of the dot product.
-func part(leaves int32, o model.Offer) int64 {
+// alignedPart is one dimension of the dot product.
+func alignedPart(leaves int32, o model.Offer) int64 {
 	return int64(leaves) * int64(o.Idle) * 1_000_000 / (int64(o.Of) * int64(o.Of))
 }
 
-func takes(m *cell.Member, sku cell.TypeName) bool {
+func usesSKU(m *cell.Member, sku cell.TypeName) bool {
 	return len(m.SKUs) == 0 || slices.Contains(m.SKUs, sku)
 }
 
@@ -224,7 +224,7 @@ func (b *bin) holds(members []cell.Member) (int64, bool) {
 		m := &members[k]
 		need, at := m.Tasks*m.Leaves, -1
 		for i, o := range b.Offers {
-			if takes(m, o.SKU) && b.rest[i] >= need && (at < 0 || b.rest[i] > b.rest[at]) {
+			if usesSKU(m, o.SKU) && b.rest[i] >= need && (at < 0 || b.rest[i] > b.rest[at]) {
 				at = i
 			}
 		}
@@ -235,7 +235,7 @@ func (b *bin) holds(members []cell.Member) (int64, bool) {
 	}
 	var a int64
 	for i, o := range b.Offers {
-		a += part(o.Idle-b.rest[i], o)
+		a += alignedPart(o.Idle-b.rest[i], o)
 	}
 	return a, true
 }
@@ -268,7 +268,7 @@ func (p *packer) means() {
 				b.gangs[k].work = p.mean.work
 			}
 		}
-		slices.SortStableFunc(b.gangs, func(x, y piece) int { return cmp.Compare(x.work, y.work) })
+		slices.SortStableFunc(b.gangs, func(x, y batchGang) int { return cmp.Compare(x.work, y.work) })
 	}
 }
 
@@ -282,7 +282,7 @@ func (p *packer) score(b *batch) int64 {
 
 // best returns the batch whose first gang is next.
 func (p *packer) best() int {
-	cut := p.cut()
+	cut := p.servedParties()
 	at := -1
 	var most int64
 	for i := range p.batches {
@@ -298,9 +298,9 @@ func (p *packer) best() int {
 	return at
 }
 
-// cut says which parties are served: of those with waiting gangs, the part furthest below its
-// share.
-func (p *packer) cut() []bool {
+// servedParties says which parties are served: of those with waiting gangs, the part furthest below
+// its share.
+func (p *packer) servedParties() []bool {
 	in := make([]bool, len(p.parties))
 	var waiting []int
 	for i := range p.batches {

@@ -142,7 +142,7 @@ func (t *themis) Rank(v model.View) iter.Seq[model.Wish] {
 		*scratch = nil // while it is in use
 		switch some := m.open(t, v); {
 		case some && t.auction:
-			m.sell(yield)
+			m.holdAuction(yield)
 		case some:
 			m.serve(yield)
 		}
@@ -205,10 +205,10 @@ func (t *themis) slowed(g *model.GangView) int64 {
 	return t.slow[g.Hints.Model]
 }
 
-// alone is T_ID, the time that the app would take on an equal part of the VC. The paper has N
-// times the time on the whole VC, which for an app that cannot use all of that is longer than
+// independentTime is T_ID, the time that the app would take on an equal part of the VC. The paper
+// has N times the time on the whole VC, which for an app that cannot use all of that is longer than
 // its part takes, and the same for one that can.
-func (a *app) alone(total, apps int64) int64 {
+func (a *app) independentTime(total, apps int64) int64 {
 	part := scale(a.work, apps, max(total, 1)) // on total/apps GPUs
 	if a.most*apps <= total {
 		part = a.work / a.most
@@ -216,10 +216,10 @@ func (a *app) alone(total, apps int64) int64 {
 	return max(part, a.longest, 1)
 }
 
-// shared is T_SH, the time that the app takes from its start if from now on it holds so many
+// sharedTime is T_SH, the time that the app takes from its start if from now on it holds so many
 // GPUs, slowed down by spreading: all that is left at the speed of these, and not less than the
 // job with most left. With none it waits for a lease.
-func (a *app) shared(t *themis, now model.Time, gpus, slow int64) int64 {
+func (a *app) sharedTime(t *themis, now model.Time, gpus, slow int64) int64 {
 	past := int64(now - a.start)
 	if gpus == 0 {
 		past, gpus = past+int64(t.lease), a.most
@@ -230,11 +230,11 @@ func (a *app) shared(t *themis, now model.Time, gpus, slow int64) int64 {
 
 // fairness is rho in parts per million.
 func (m *market) fairness(a *app, gpus, slow int64) int64 {
-	return max(scale(a.shared(m.t, m.now, gpus, slow), PPM, a.alone(m.total, m.count)), 1)
+	return max(scale(a.sharedTime(m.t, m.now, gpus, slow), PPM, a.independentTime(m.total, m.count)), 1)
 }
 
-// single is rho of a waiting gang that is an app by itself, if it gets all its GPUs.
-func (m *market) single(g *model.GangView) int64 {
+// singleRho is rho of a waiting gang that is an app by itself, if it gets all its GPUs.
+func (m *market) singleRho(g *model.GangView) int64 {
 	length, leaves := m.t.length(g), int64(g.Leaves)
 	if length > unknown/max(leaves, 1) || leaves == 0 {
 		var a app
@@ -280,39 +280,39 @@ type market struct {
 	// expired are the gangs whose lease has ended, of the smallest rho first.
 	expired []expired
 
-	runs    []leased
-	views   []model.GangView      // of the gangs in runs
-	lent    map[model.JobID]int32 // how many gangs of a job are offered for auction
-	named   map[string]int        // index in apps, by name
-	jobs    map[model.JobID]int   // index in apps, by job: for jobs of several gangs without an app
-	bidders []*app
-	agents  []agent
-	asked   []Agent
-	lots    []lot
-	offer   []int32
-	turns   []turn
-	room    []int32 // scratch memory of bids
-	used    int     // of it
-	arbiter Arbiter
-	winner  *app // the app that is served now
-	losers  iter.Seq[model.GangRef]
+	runs         []leased
+	views        []model.GangView      // of the gangs in runs
+	offeredOfJob map[model.JobID]int32 // how many gangs of a job are offered for auction
+	named        map[string]int        // index in apps, by name
+	jobs         map[model.JobID]int   // index in apps, by job: for jobs of several gangs without an app
+	bidders      []*app
+	agents       []agent
+	asked        []Agent
+	lots         []lot
+	offer        []int32
+	turns        []turn
+	room         []int32 // scratch memory of bids
+	used         int     // of it
+	arbiter      Arbiter
+	winner       *app // the app that is served now
+	losers       iter.Seq[model.GangRef]
 }
 
 // marketNow is the part of a market that is made anew for each decision.
 type marketNow struct {
-	t       *themis
-	v       model.View
-	now     model.Time
-	before  model.Time // the last decision
-	waited  model.Time // since when a gang waits
-	total   int64
-	count   int64 // of apps
-	free    int64
-	leaving int64                      // GPUs of the gangs whose lease has ended
-	more    int                        // waiting apps that were not read, and might fit
-	closes  bool                       // a round in which a lease ended is over
-	largest int32                      // GPUs of the largest lot
-	parts   struct{ leaves, of int64 } // how many times longer so many leaves take on an equal part
+	t           *themis
+	v           model.View
+	now         model.Time
+	before      model.Time // the last decision
+	waited      model.Time // since when a gang waits
+	total       int64
+	count       int64 // of apps
+	free        int64
+	leaving     int64                      // GPUs of the gangs whose lease has ended
+	more        int                        // waiting apps that were not read, and might fit
+	roundClosed bool                       // a round in which a lease ended is over
+	largest     int32                      // GPUs of the largest lot
+	parts       struct{ leaves, of int64 } // how many times longer so many leaves take on an equal part
 }
 
 // leased is a gang that runs; ended says that its lease has ended, and that it may be
@@ -347,11 +347,11 @@ func (m *market) open(t *themis, v model.View) (some bool) {
 	}
 	lines := v.ShapeGroups(byApp, func(l *model.ShapeGroup) int {
 		useful := m.reachable(l)
-		some = some || useful || m.closes && int64(l.Leaves) <= m.total
+		some = some || useful || m.roundClosed && int64(l.Leaves) <= m.total
 		switch {
 		case grouped(l):
 			return math.MaxInt
-		case !useful && m.closes:
+		case !useful && m.roundClosed:
 			return 1
 		case !useful:
 			return 0
@@ -374,7 +374,7 @@ func (m *market) open(t *themis, v model.View) (some bool) {
 // stand reads the running gangs; passed says that a round is over, in which leases may have
 // ended.
 func (m *market) stand(passed bool) {
-	clear(m.lent)
+	clear(m.offeredOfJob)
 	for r := range m.v.RunningByKey() {
 		ended := passed && m.ended(&r)
 		if ended {
@@ -395,14 +395,14 @@ func (m *market) ended(r *model.Ranked) bool {
 	if !m.offered(model.Time(r.Key.Then)) {
 		return false
 	}
-	m.closes = true
+	m.roundClosed = true
 	left := m.v.Yields(r.Ref)
 	if r.Key.Rank > 0 && left > 0 {
-		if m.lent == nil {
-			m.lent = map[model.JobID]int32{}
+		if m.offeredOfJob == nil {
+			m.offeredOfJob = map[model.JobID]int32{}
 		}
-		left -= m.lent[r.Ref.Job]
-		m.lent[r.Ref.Job]++
+		left -= m.offeredOfJob[r.Ref.Job]
+		m.offeredOfJob[r.Ref.Job]++
 	}
 	return left > 0
 }
@@ -501,7 +501,10 @@ func (m *market) rank() {
 		a.rho = m.fairness(a, a.most, 1000)
 		slices.SortFunc(a.waits, compareGangs) // lines come in no order
 	}
-	slices.SortFunc(m.expired, func(a, b expired) int { return cmp.Or(b.app.before(a.app), compareGangs(b.gang, a.gang)) })
+	slices.SortFunc(m.expired, func(a, b expired) int {
+		return cmp.Or(b.app.before(a.app),
+			compareGangs(b.gang, a.gang))
+	})
 }
 
 // compareGangs orders gangs by submission.
@@ -509,12 +512,12 @@ func compareGangs(a, b *model.GangView) int {
 	return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Ref.Gang, b.Ref.Gang))
 }
 
-// alone makes an app of a gang that waits and is one by itself; there is room for it.
-func (m *market) alone(at int) *app {
+// singleApp makes an app of a gang that waits and is one by itself; there is room for it.
+func (m *market) singleApp(at int) *app {
 	m.made = append(m.made, app{})
 	a := &m.made[len(m.made)-1]
 	a.add(m.t, m.singles[at])
-	a.waits, a.rho = m.singles[at:at+1:at+1], m.single(m.singles[at])
+	a.waits, a.rho = m.singles[at:at+1:at+1], m.singleRho(m.singles[at])
 	return a
 }
 
@@ -527,7 +530,7 @@ func (m *market) serve(yield func(model.Wish) bool) {
 	}
 	m.made = slices.Grow(m.made[:0], len(m.singles))
 	for i := range m.singles {
-		all = append(all, m.alone(i))
+		all = append(all, m.singleApp(i))
 	}
 	slices.SortFunc(all, (*app).before)
 	for _, a := range all {

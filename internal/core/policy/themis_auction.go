@@ -25,8 +25,8 @@ type lot struct {
 	gang int // in market.expired, -1 for a node
 }
 
-// sell holds the auction, and then gives the leftovers to all apps.
-func (m *market) sell(yield func(model.Wish) bool) {
+// holdAuction holds the auction, and then gives the leftovers to all apps.
+func (m *market) holdAuction(yield func(model.Wish) bool) {
 	m.offers()
 	m.bid()
 	bidders := m.bidders
@@ -90,7 +90,8 @@ func (m *market) offers() {
 		for n := range m.v.Nodes() {
 			for _, o := range n.Offers {
 				if k := int32(min(int64(o.Idle), free)); k > 0 && len(m.lots) < maxLots {
-					m.lots, m.offer = append(m.lots, lot{node: n.Node, of: o.Of, sku: o.SKU, gang: -1}), append(m.offer, k)
+					m.lots, m.offer = append(m.lots, lot{node: n.Node, of: o.Of, sku: o.SKU,
+						gang: -1}), append(m.offer, k)
 					free -= int64(k)
 				}
 			}
@@ -118,7 +119,7 @@ func (m *market) bid() {
 	}
 	for i, g := range m.singles { // of lines that could get something
 		if n++; n <= maxBidders || !m.below(g, best[maxBidders-1].rho) {
-			insert(&best, n, contender{m.single(g), g.Order, -1, i})
+			insert(&best, n, contender{m.singleRho(g), g.Order, -1, i})
 		}
 	}
 	most := max((int64(n+m.more)*(1000-m.t.f)+999)/1000, 1)
@@ -127,7 +128,7 @@ func (m *market) bid() {
 		if c := &best[i]; c.app >= 0 {
 			m.bidders = append(m.bidders, &m.apps[c.app])
 		} else {
-			m.bidders = append(m.bidders, m.alone(c.single))
+			m.bidders = append(m.bidders, m.singleApp(c.single))
 		}
 		m.bidders[i].bids = int(i) + 1
 	}
@@ -165,7 +166,7 @@ func (m *market) useful(a *app) bool {
 type turn struct {
 	app, single int32  // one is -1
 	bids        int32  // as of the app
-	picky       bool   // sensitive to placement
+	sensitive   bool   // sensitive to placement
 	lot         uint64 // the number drawn for it
 	order       int64
 }
@@ -174,8 +175,8 @@ func (a *turn) compare(b *turn) int {
 	switch {
 	case a.bids != b.bids:
 		return cmp.Compare(a.bids, b.bids)
-	case a.picky != b.picky:
-		return sign(b.picky)
+	case a.sensitive != b.sensitive:
+		return sign(b.sensitive)
 	}
 	return cmp.Or(cmp.Compare(a.lot, b.lot), cmp.Compare(a.order, b.order))
 }
@@ -314,8 +315,8 @@ func (a *agent) begin(m *market, of *app) {
 // The ways in which an agent fills lots: a gang on the fullest node that holds all of
 // it, on the emptiest, or on what is left of nodes, the smallest first.
 const (
-	tight = iota
-	loose
+	fullestNode = iota
+	emptiestNode
 	fragments
 	ways
 )
@@ -333,7 +334,7 @@ func (a *agent) Bid(offer []int32) (nothing int64, rows []Row) {
 		}
 		copy(b.left, offer)
 		b.way(way)
-		if way == tight && b.stuck {
+		if way == fullestNode && b.stuck {
 			break
 		}
 	}
@@ -358,7 +359,7 @@ func (b *bidding) way(way int) {
 	held, slow := b.stays, int64(1000)
 	for i := range b.gangs {
 		c := &b.gangs[i]
-		if way == tight {
+		if way == fullestNode {
 			b.whole = (i == 0 || b.whole) && (c.expired >= 0 || oneTask(c.gang))
 		}
 		take, spread, ok := b.place(c, b.left, way)
@@ -475,7 +476,7 @@ func (a *agent) choose(c *candidate, left, take []int32, n int32, way int) int {
 			continue
 		}
 		better := best < 0 || room < left[best]-take[best]
-		if way == loose && best >= 0 {
+		if way == emptiestNode && best >= 0 {
 			better = room > left[best]-take[best]
 		}
 		if better {

@@ -67,27 +67,27 @@ func (m *market) collect(yield func(model.Wish) bool) bool {
 // crowd lists the gangs for which there was no room, the worst off first.
 func (m *market) crowd() []crowded {
 	m.crowded, m.aged = m.crowded[:0], m.aged[:0]
-	if !m.closes {
+	if !m.roundClosed {
 		return nil
 	}
 	for _, g := range m.large {
-		m.press(g, 0)
+		m.addCrowded(g, 0)
 	}
 	for _, g := range m.singles {
-		m.press(g, 0)
+		m.addCrowded(g, 0)
 	}
 	for i := range m.apps {
 		for _, g := range m.apps[i].waits {
-			m.press(g, m.apps[i].rho)
+			m.addCrowded(g, m.apps[i].rho)
 		}
 	}
 	slices.SortFunc(m.crowded, func(a, b crowded) int { return cmp.Or(cmp.Compare(b.rho, a.rho), compareGangs(a.gang, b.gang)) })
 	return m.crowded
 }
 
-// press adds a waiting gang to these if it has waited for a lease, finds no room, and has a rho
-// above 1. A rho of 0 is computed: the gang is an app by itself.
-func (m *market) press(g *model.GangView, rho int64) {
+// addCrowded adds a waiting gang to these if it has waited for a lease, finds no room, and has a
+// rho above 1. A rho of 0 is computed: the gang is an app by itself.
+func (m *market) addCrowded(g *model.GangView, rho int64) {
 	if model.Duration(m.now-g.Since) < m.t.lease || int64(g.Leaves) > m.total {
 		return
 	}
@@ -95,7 +95,7 @@ func (m *market) press(g *model.GangView, rho int64) {
 		return
 	}
 	if rho == 0 {
-		rho = m.single(g)
+		rho = m.singleRho(g)
 	}
 	if rho > PPM {
 		m.crowded = append(m.crowded, crowded{g, rho})
@@ -113,7 +113,7 @@ func (m *market) age() {
 		if r.Key.Rank > 0 {
 			rho = m.app(&g).rho
 		} else {
-			rho = m.single(&g)
+			rho = m.singleRho(&g)
 		}
 		m.aged = append(m.aged, aged{r.Ref, r.Leaves, rho})
 	}

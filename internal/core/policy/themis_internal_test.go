@@ -27,7 +27,7 @@ func TestThemisApp(t *testing.T) {
 		{16, 4, 10}, // on four of sixteen
 		{16, 2, 10}, // it cannot use more than four
 	} {
-		if got := minutes(a.alone(c.total, c.apps)); got != c.want {
+		if got := minutes(a.independentTime(c.total, c.apps)); got != c.want {
 			t.Errorf("on 1/%d of %d GPUs it takes %d minutes, want %d", c.apps, c.total, got, c.want)
 		}
 	}
@@ -38,7 +38,7 @@ func TestThemisApp(t *testing.T) {
 		{2, 1500, 35}, // 5 + 1.5 * 40/2
 		{0, 1000, 35}, // 5 + a lease, then 40/4
 	} {
-		if got := minutes(a.shared(p, now, c.gpus, c.slow)); got != c.want {
+		if got := minutes(a.sharedTime(p, now, c.gpus, c.slow)); got != c.want {
 			t.Errorf("with %d GPUs, %d/1000 slower, it takes %d minutes, want %d", c.gpus, c.slow, got, c.want)
 		}
 	}
@@ -49,7 +49,7 @@ func TestThemisApp(t *testing.T) {
 	// One job stops early: half of the work goes with it.
 	var b app
 	b.add(p, &job)
-	if got := minutes(b.alone(4, 2)); got != 10 {
+	if got := minutes(b.independentTime(4, 2)); got != 10 {
 		t.Errorf("one job takes %d minutes on two GPUs, want 10", got)
 	}
 }

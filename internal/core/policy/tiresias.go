@@ -47,8 +47,8 @@ func (t *tiresias) starts(g *model.GangView) model.Duration {
 	return model.Duration(ran)
 }
 
-// fresh is a gang without the time that it ran before it was promoted last.
-func (t *tiresias) fresh(g *model.GangView) *model.GangView {
+// sincePromotion is a gang without the time that it ran before it was promoted last.
+func (t *tiresias) sincePromotion(g *model.GangView) *model.GangView {
 	before := t.starts(g)
 	if before == 0 {
 		return g
@@ -60,7 +60,7 @@ func (t *tiresias) fresh(g *model.GangView) *model.GangView {
 
 // due is when a gang is promoted if it waits until then; 0 is never.
 func (t *tiresias) due(l levels, g *model.GangView) model.Time {
-	f := t.fresh(g)
+	f := t.sincePromotion(g)
 	if t.promote == 0 || g.Gangs != 1 || g.Started != 0 || l.queue(f) == 0 {
 		return 0
 	}
@@ -115,8 +115,8 @@ func (t *tiresias) within(v model.View, ref model.GangRef) model.Within {
 	return model.Anywhere
 }
 
-// served is an order by attained service with what tiresias adds.
-type served struct {
+// tiresiasOrder is an order by attained service with what tiresias adds.
+type tiresiasOrder struct {
 	*aging
 	*tiresias
 	limits levels
@@ -126,13 +126,13 @@ type served struct {
 // service from the last promotion on.
 func newServed(a *args, l levels, key func(*model.GangView) model.Key, until func(model.Time, *model.GangView) model.Time) model.Policy {
 	t := newTiresias(a)
-	s := &served{&aging{newPreempting(a, key), until}, &t, l}
+	s := &tiresiasOrder{&aging{newPreempting(a, key), until}, &t, l}
 	if len(t.skewed) > 0 {
 		s.where = t.within
 	}
 	if t.promote > 0 {
-		s.key = func(g *model.GangView) model.Key { return key(t.fresh(g)) }
-		s.until = func(after model.Time, g *model.GangView) model.Time { return until(after, t.fresh(g)) }
+		s.key = func(g *model.GangView) model.Key { return key(t.sincePromotion(g)) }
+		s.until = func(after model.Time, g *model.GangView) model.Time { return until(after, t.sincePromotion(g)) }
 		return &promoting{s}
 	}
 	return s
@@ -147,7 +147,7 @@ func (t *tiresias) WhyHeldBack(v model.View, ref model.GangRef) (string, model.T
 }
 
 // promoting is served with promotions.
-type promoting struct{ *served }
+type promoting struct{ *tiresiasOrder }
 
 // Rank implements model.Policy.
 func (p *promoting) Rank(v model.View) iter.Seq[model.Wish] {
@@ -157,7 +157,7 @@ func (p *promoting) Rank(v model.View) iter.Seq[model.Wish] {
 				return
 			}
 		}
-		p.served.Rank(v)(yield)
+		p.tiresiasOrder.Rank(v)(yield)
 	}
 }
 

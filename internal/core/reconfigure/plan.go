@@ -41,7 +41,8 @@ func (s Planner) planEffects(ch *change) (*model.ConfigPlan, *explain.Explainer)
 		return p, s.Explainer
 	}
 	before := cmp.Or(s.Config, &model.Config{})
-	d := model.ConfigPair{Before: before, After: ch.ev.Config, OldCluster: s.Cluster, NewCluster: ch.next, Renamed: ch.ev.Renamed,
+	d := model.ConfigPair{Before: before, After: ch.ev.Config, OldCluster: s.Cluster, NewCluster: ch.next,
+		Renamed:      ch.ev.Renamed,
 		RenamedNodes: ch.ev.RenamedNodes, OldVCConfig: s.ServingConfig}
 	c := d.Compare()
 	p.VCs, p.SKUs, p.Chains, p.Nodes, p.Rules, p.Throughputs, p.Storages = c.VCs, c.SKUs, c.Chains, c.Nodes, c.Rules, c.Throughputs, c.Others

@@ -36,8 +36,8 @@ type change struct {
 	allocs  []cell.AllocID // by move: its allocation in next
 	kept    []cell.AllocID // in next: those that keep their guarantee by bound cells
 	missed  map[int32]int  // by scope of next: failed rearrangements; never ranged over
-	// back reports whether an attempt that lost its guarantee to an earlier configuration may get it
-	// back.
+	// back reports whether an attempt that lost its guarantee to an earlier configuration may get
+	// it back.
 	back func(*tables.Attempt) bool
 }
 
@@ -131,9 +131,9 @@ func (s Planner) demotedBefore() (out []model.AttemptID) {
 	return out
 }
 
-// harmedByReturn are the attempts that a change gives their guarantee back and that are then stopped for
-// it at once. That happens if a gang of higher priority waits in their virtual cluster that would
-// have found other cells for the same guarantee.
+// harmedByReturn are the attempts that a change gives their guarantee back and that are then
+// stopped for it at once. That happens if a gang of higher priority waits in their virtual cluster
+// that would have found other cells for the same guarantee.
 func (s Planner) harmedByReturn(ch *change, now model.Time) (out []model.AttemptID) {
 	var returned []model.AttemptID
 	for i := range ch.ev.Moves {

@@ -276,7 +276,8 @@ func (s *State) freeAttempt(a *tables.Attempt) {
 		s.ByAlloc[alloc] = tables.None
 		s.Release(alloc)
 	}
-	if s.LookAgain.By(s.Jobs[a.Job].Space); s.Jobs[a.Job].Spec.Priority < cell.MinGuaranteed || s.Cluster.AnyBadOrUnknown() {
+	if s.LookAgain.By(s.Jobs[a.Job].Space); s.Jobs[a.Job].Spec.Priority < cell.MinGuaranteed ||
+		s.Cluster.AnyBadOrUnknown() {
 		s.LookAgain.All = true
 	}
 	s.FreedAttempts = append(s.FreedAttempts, slot)

@@ -191,8 +191,8 @@ func (s renaming) renameJob(j *tables.Job, e *model.Configured) {
 			p.Node = model.NewNodeName(e.RenamedNodes, p.Node)
 			j.Tasks[t].Place = &p
 			if p.Node != was && j.Tasks[t].State != model.TaskWaiting {
-				// Its tasks keep their turns under the older node name. A gang that joined would look for them
-				// under the new one, and both would run at once.
+				// Its tasks keep their turns under the older node name. A gang that joined would
+				// look for them under the new one, and both would run at once.
 				j.Gangs[j.Tasks[t].Gang].NeverShares = true
 			}
 		}

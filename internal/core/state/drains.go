@@ -31,8 +31,8 @@ func (s *State) DrainDue(a *tables.Attempt) bool {
 	return false
 }
 
-// markDraining makes leaves count as bad until an attempt has ended that runs on their devices without
-// holding them.
+// markDraining makes leaves count as bad until an attempt has ended that runs on their devices
+// without holding them.
 func (s *State) markDraining(a *tables.Attempt, leaves []cell.LeafID) {
 	if leaves != nil || tables.RareOf(a.Rare).DrainingLeaves != nil {
 		tables.SetRare(&a.Rare).DrainingLeaves = leaves
@@ -42,8 +42,8 @@ func (s *State) markDraining(a *tables.Attempt, leaves []cell.LeafID) {
 	}
 }
 
-// unmarkDraining puts leaves back into service when an attempt that ran on their devices without holding
-// them has ended, unless another one does or they are bad themselves.
+// unmarkDraining puts leaves back into service when an attempt that ran on their devices without
+// holding them has ended, unless another one does or they are bad themselves.
 func (s *State) unmarkDraining(leaves []cell.LeafID) {
 	for _, l := range leaves {
 		s.setLeafBad(l, s.NotedBad(l) || s.isDraining(l))

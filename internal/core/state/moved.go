@@ -37,7 +37,8 @@ func (s *State) MovesOf(vc cell.VCName, now model.Time) []model.Time {
 	return slices.DeleteFunc(slices.Clone(s.Moved[i].Times), func(t model.Time) bool { return t.Add(model.Hour) <= now })
 }
 
-// IsMoveTarget reports whether an attempt is the promise to a gang that has not left its present cells.
+// IsMoveTarget reports whether an attempt is the promise to a gang that has not left its present
+// cells.
 func (s *State) IsMoveTarget(a *tables.Attempt) bool {
 	g := &s.Jobs[a.Job].Gangs[a.ID.Gang]
 	return g.Next != tables.None && s.Attempts[g.Next].ID == a.ID

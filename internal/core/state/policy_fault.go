@@ -49,8 +49,8 @@ func (s *State) Replaceable(e model.PolicyFailed) bool {
 	return cmp.Or(c.Policy, model.Fallback) == e.Policy && (e.Policy != model.Fallback || len(c.Params) > 0)
 }
 
-// ServingConfig is the configuration by which a VC is served: its own, with the fallback policy if its
-// policy failed.
+// ServingConfig is the configuration by which a VC is served: its own, with the fallback policy if
+// its policy failed.
 func (s *State) ServingConfig(vc cell.VCName) model.VCConfig {
 	c := *model.ConfigOfVC(s.Config, vc)
 	if _, failed := s.findFailed(vc); failed {
@@ -76,7 +76,8 @@ func (s *State) applyPolicyFailed(e model.PolicyFailed) {
 		return
 	}
 	s.Failed = slices.Insert(slices.Clone(s.Failed), i, e)
-	s.FailedToMake = slices.DeleteFunc(slices.Clone(s.FailedToMake), func(u model.PolicyFailed) bool { return u.VC == e.VC })
+	s.FailedToMake = slices.DeleteFunc(slices.Clone(s.FailedToMake),
+		func(u model.PolicyFailed) bool { return u.VC == e.VC })
 	s.Policies = slices.Clone(s.Policies)
 	s.Policies[space] = s.makePolicy(e.VC)
 	s.Quanta = index.QuantaOf(s.Policies)
@@ -105,8 +106,9 @@ func (s *State) makePolicy(vc cell.VCName) model.Policy {
 	if err == nil {
 		return p
 	}
-	s.FailedToMake = append(slices.Clone(s.FailedToMake), model.PolicyFailed{VC: vc, Policy: cmp.Or(c.Policy, model.Fallback),
-		Why: err.Error()})
+	s.FailedToMake = append(slices.Clone(s.FailedToMake), model.PolicyFailed{VC: vc,
+		Policy: cmp.Or(c.Policy, model.Fallback),
+		Why:    err.Error()})
 	c.Policy, c.Params = model.Fallback, nil
 	if p, err = s.NewPolicy.Make(c); err != nil {
 		panic(fmt.Sprintf("core: not even the fallback can be made: %v", err))
@@ -131,8 +133,8 @@ func (s *State) Aside(id model.JobID, stack string) (model.Quarantined, bool) {
 	return e, e.Times <= MaxAside
 }
 
-// NumberGiven reports whether an attempt's number was given out: its job's, and while the job has not
-// ended its own. The number of a mere reservation was not. For a job alone ask with N 0.
+// NumberGiven reports whether an attempt's number was given out: its job's, and while the job has
+// not ended its own. The number of a mere reservation was not. For a job alone ask with N 0.
 func (s *State) NumberGiven(a model.AttemptID) bool {
 	if a.Job <= 0 || a.Job >= s.NextJob {
 		return false

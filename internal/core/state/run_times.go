@@ -42,7 +42,8 @@ type RunTimeWork struct {
 // levels are the keys under which a part counts, the most specific first; the last two are of any
 // declared time.
 func (w RunTimeWork) levels(of DeclaredTime) []runTimeKey {
-	all := [...]runTimeKey{{w, of}, {RunTimeWork{VC: w.VC, Model: w.Model}, of}, {RunTimeWork{VC: w.VC, User: w.User}, of},
+	all := [...]runTimeKey{{w, of}, {RunTimeWork{VC: w.VC, Model: w.Model}, of},
+		{RunTimeWork{VC: w.VC, User: w.User}, of},
 		{RunTimeWork{VC: w.VC}, of}, {RunTimeWork{}, of}, {RunTimeWork{VC: w.VC}, ofAny}, {RunTimeWork{}, ofAny}}
 	if w.Model == "" {
 		return all[2:]
@@ -61,8 +62,8 @@ func (k runTimeKey) compare(o runTimeKey) int {
 		cmp.Compare(k.Of, o.Of))
 }
 
-// runTimeRow is the latest parts of a key, the newest last, in ten-thousandths of the declared time.
-// It is never changed: copies of a table share it.
+// runTimeRow is the latest parts of a key, the newest last, in ten-thousandths of the declared
+// time. It is never changed: copies of a table share it.
 type runTimeRow struct {
 	runTimeKey
 	At    int64    `json:"at"` // how many parts the table had got in all by its last one

@@ -221,7 +221,8 @@ func imageOf(j *tables.Job) *jobImage {
 	for i := range j.Gangs {
 		g := &j.Gangs[i]
 		odd := tables.RareOf(g.Rare)
-		out.Gangs = append(out.Gangs, gangImage{g.N, g.Done, g.Waiting, g.After, g.Faults, g.Retries, g.UncountedRetries, g.Ran,
+		out.Gangs = append(out.Gangs, gangImage{g.N, g.Done, g.Waiting, g.After, g.Faults, g.Retries,
+			g.UncountedRetries, g.Ran,
 			odd.Avoid, g.Last, odd.Booked, g.NeverShares, odd.MoveTo})
 	}
 	for i := range j.Tasks {

@@ -125,7 +125,8 @@ func (s *Status) jobOutlook(j *tables.Job) *model.JobOutlook {
 // AttemptEnd is when an attempt ends: by its stop if it is being stopped, else by its span.
 func AttemptEnd(s *Status, a *tables.Attempt) model.JobOutlook {
 	if a.State == model.AttemptStopping {
-		return model.JobOutlook{Ends: a.StopSentAt.Add(s.Jobs[a.Job].Spec.Grace), Last: true, Basis: "the grace of its stop"}
+		return model.JobOutlook{Ends: a.StopSentAt.Add(s.Jobs[a.Job].Spec.Grace), Last: true,
+			Basis: "the grace of its stop"}
 	}
 	b := s.SpanOf(a, nil, ByReports(&s.Index, a))
 	if b.Late == 0 {

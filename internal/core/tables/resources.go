@@ -27,8 +27,8 @@ func (s *Tables) AmountOf(skus []cell.TypeName, n int32) string {
 	return strings.Join(texts, " or ")
 }
 
-// UsableLeaves counts the leaves of its VC's guarantee that a gang could ever use; 0 for an opportunistic
-// gang.
+// UsableLeaves counts the leaves of its VC's guarantee that a gang could ever use; 0 for an
+// opportunistic gang.
 func (s *Tables) UsableLeaves(j *Job, g int) (leaves int32) {
 	if j.Spec.Priority < cell.MinGuaranteed {
 		return 0

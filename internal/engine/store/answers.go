@@ -164,7 +164,8 @@ func (s *Store) saveAnswers(ctx context.Context, tx *sql.Conn, of []engine.Answe
 			return nil, err
 		}
 	}
-	_, err := tx.ExecContext(ctx, "UPDATE head SET answered = ?, forgot = max(forgot, ?)", next+int64(len(of))-1, f.last)
+	_, err := tx.ExecContext(ctx, "UPDATE head SET answered = ?, forgot = max(forgot, ?)", next+int64(len(of))-1,
+		f.last)
 	return f, err
 }
 

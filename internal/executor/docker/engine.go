@@ -197,7 +197,8 @@ func (e *Engine) Info(ctx context.Context) (Info, error) {
 // plain is the runtime that gives a container only the devices asked for.
 const plain = "runc"
 
-// deviceRuntimes are device makers' runtimes: they add devices by environment variables, also an image's.
+// deviceRuntimes are device makers' runtimes: they add devices by environment variables, also an
+// image's.
 func deviceRuntimes() []string { return []string{"nvidia", "amd", "habana", "ascend"} }
 
 // bridge is the network that engines make by default.

@@ -17,8 +17,8 @@ import (
 // imageRecordsFile, in the folder of a machine's jobs, says which VC may run which image.
 const imageRecordsFile = "images.json"
 
-// imageRecords is what is known of the machine's images beyond what the engine knows. An image that was
-// fetched with a VC's credentials is kept from other VCs until their own credentials fetch it.
+// imageRecords is what is known of the machine's images beyond what the engine knows. An image that
+// was fetched with a VC's credentials is kept from other VCs until their own credentials fetch it.
 type imageRecords struct {
 	dir string
 	// Asked are the repositories that were asked with credentials. It is written before an image

@@ -164,8 +164,8 @@ func (s *Images) compare(w *ImageWant, image Image) {
 	}
 }
 
-// Prefetch fetches the image before a task asks for it, if nothing prevents that. It does not record
-// what the name stands for: the first task does.
+// Prefetch fetches the image before a task asks for it, if nothing prevents that. It does not
+// record what the name stands for: the first task does.
 func (s *Images) Prefetch(ctx context.Context, w *ImageWant) error {
 	before, err := s.noted(w)
 	if err == nil {

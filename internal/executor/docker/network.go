@@ -27,7 +27,7 @@ type Network struct {
 	Apart  bool // its containers cannot reach each other
 }
 
-// reaches is the option of a bridge that says whether its containers reach each other; by default
+// iccOption is the option of a bridge that says whether its containers reach each other; by default
 // they do.
 const iccOption = "com.docker.network.bridge.enable_icc"
 

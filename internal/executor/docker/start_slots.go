@@ -17,10 +17,10 @@ const turnPause = 50 * time.Millisecond
 // handle delay each other, until none of a gang of dozens is done in time.
 func maxStarts() int { return max(2*runtime.NumCPU(), 4) }
 
-// AwaitStart waits until this process may start a container; leave lets the next one start. Turns are
-// file locks in a folder shared by every process that starts containers, so a process that died
-// frees its turn. ok is false when stop returned true before. Where the files cannot be made,
-// every start may go on at once.
+// AwaitStart waits until this process may start a container; leave lets the next one start. Turns
+// are file locks in a folder shared by every process that starts containers, so a process that died
+// frees its turn. ok is false when stop returned true before. Where the files cannot be made, every
+// start may go on at once.
 func AwaitStart(folder string, stop func() bool) (leave func(), ok bool) {
 	var files []*os.File
 	leave = func() {

@@ -11,9 +11,9 @@ import (
 	"sync"
 )
 
-// fencedPods keeps, on disk for the next server, the pods that must be gone before their nodes count
-// as up. Where the namespace of such a pod cannot be seen after a restart, nothing else tells of
-// it. Each line of the file holds a node and a pod's key (see strayKey).
+// fencedPods keeps, on disk for the next server, the pods that must be gone before their nodes
+// count as up. Where the namespace of such a pod cannot be seen after a restart, nothing else tells
+// of it. Each line of the file holds a node and a pod's key (see strayKey).
 type fencedPods struct {
 	mu   sync.Mutex // held while the file is written
 	file string

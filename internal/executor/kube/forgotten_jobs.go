@@ -25,8 +25,8 @@ type forgottenJobs struct {
 // jobRange is a range of jobs, both ends included.
 type jobRange struct{ from, to model.JobID }
 
-// openForgottenJobs reads the file. It rewrites it where fewer lines would do, or where its last line
-// is torn.
+// openForgottenJobs reads the file. It rewrites it where fewer lines would do, or where its last
+// line is torn.
 func openForgottenJobs(file string) (*forgottenJobs, error) {
 	f := &forgottenJobs{file: file}
 	text, err := os.ReadFile(file)

@@ -319,7 +319,8 @@ func (e *Executor) stateKnown(t *podTask) {
 	t.known = false
 }
 
-// countAdopted counts down the tasks whose state must be known before the work begins. e.mu is held.
+// countAdopted counts down the tasks whose state must be known before the work begins. e.mu is
+// held.
 func (e *Executor) countAdopted() {
 	if e.known--; e.known == 0 {
 		close(e.adopted)
@@ -331,8 +332,8 @@ func (e *Executor) Abilities(l engine.Leaves) ([]model.Ability, string) {
 	return claims{e}.abilities(l)
 }
 
-// EndStrays implements executor.Executor. All live tasks were started again before it: a pod of this
-// cluster without a task is a stray, now and later. While the API server is away nothing is
+// EndStrays implements executor.Executor. All live tasks were started again before it: a pod of
+// this cluster without a task is a stray, now and later. While the API server is away nothing is
 // ended; strays are ended when it is back, and the log names them.
 func (e *Executor) EndStrays([]model.AttemptID) []string {
 	e.mu.Lock()

@@ -44,7 +44,8 @@ func (h podRequests) members(pod string) (executor.Membership, error) {
 	defer h.mu.Unlock()
 	c := h.crews[t.at.Job]
 	if c == nil {
-		return executor.Membership{}, fmt.Errorf("%w: %s is no task that runs", link.ErrNoTask, pod) // it ended meanwhile
+		return executor.Membership{}, fmt.Errorf("%w: %s is no task that runs", link.ErrNoTask,
+			pod) // it ended meanwhile
 	}
 	for _, other := range c.tasks {
 		if other.known {

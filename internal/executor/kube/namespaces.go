@@ -24,8 +24,8 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// podNamespaces are the namespaces that have pods, or had some lately. Each is watched separately, so
-// that Comb needs no rights in others, and one in which it lacks rights delays no other. A name
+// podNamespaces are the namespaces that have pods, or had some lately. Each is watched separately,
+// so that Comb needs no rights in others, and one in which it lacks rights delays no other. A name
 // is on the disk before a pod is made there: the next server looks for strays in all of them.
 type podNamespaces struct {
 	e    *Executor
@@ -100,8 +100,8 @@ func (s *podNamespaces) changed(space, pod string) {
 // strayKey is the key of a stray: a task of the same name may be in another namespace.
 func strayKey(space, pod string) string { return space + "/" + pod }
 
-// requestDone notes how a request for the pods of a namespace went, and logs when Comb loses or regains
-// the right to see them.
+// requestDone notes how a request for the pods of a namespace went, and logs when Comb loses or
+// regains the right to see them.
 func (s *podNamespaces) requestDone(sp *podNamespace, err error) {
 	before := sp.refused()
 	sp.asked.Store(answer{err})
@@ -280,8 +280,8 @@ type named struct {
 // in is the API client for the namespace of a task's pod.
 func (t *podTask) in(e *Executor) *api.Client { return e.o.API.In(t.space) }
 
-// refuseForNamespace tells that a task never ran because of its namespace. Its node is not to blame, and
-// stays as good for others. The job is tried again after a while.
+// refuseForNamespace tells that a task never ran because of its namespace. Its node is not to
+// blame, and stays as good for others. The job is tried again after a while.
 func (e *Executor) refuseForNamespace(t *podTask, why string) error {
 	return e.finish(t, model.Exit{Cause: model.NeverStarted, Message: clipped(why)})
 }

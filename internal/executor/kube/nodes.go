@@ -347,7 +347,8 @@ func (e *Executor) CheckNodes(nodes, had []cell.NodeName) (away []string, err er
 	return away, fmt.Errorf("the Kubernetes cluster lacks nodes of the cluster file: %s; comb cluster discover prints those that it has", FirstFew(lacks))
 }
 
-// AwaitNodes waits until the nodes and what they offer are known; false when the API server is away.
+// AwaitNodes waits until the nodes and what they offer are known; false when the API server is
+// away.
 func AwaitNodes(e *Executor) bool {
 	soon, cancel := context.WithTimeout(e.ctx, 20*time.Second)
 	defer cancel()

@@ -75,8 +75,8 @@ func (t *podTask) note() error {
 	return errors.Join(err, f.Close())
 }
 
-// noteCreated notes which pod is a task's, before the pod gets what it needs to start. If that pod is
-// gone later, a user has removed it with its finalizers, and it may still run: no other is made
+// noteCreated notes which pod is a task's, before the pod gets what it needs to start. If that pod
+// is gone later, a user has removed it with its finalizers, and it may still run: no other is made
 // in its place.
 func (t *podTask) noteCreated(pod *corev1.Pod) error {
 	if t.record.Made != "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
-// sharedRequests reserves CPUs and memory for tasks that started on leaves of others, once no task on these
-// leaves has any reserved: one of the remaining tasks gets them.
+// sharedRequests reserves CPUs and memory for tasks that started on leaves of others, once no task
+// on these leaves has any reserved: one of the remaining tasks gets them.
 type sharedRequests struct{ *Executor }
 
 // take reserves them for a task whose pod runs, if it is the one to have them. It is tried again

@@ -524,8 +524,8 @@ func (e *Executor) refuse(t *podTask, f model.TaskRefused) error {
 	return nil
 }
 
-// tellUnknown tells, once, that it cannot be proven what became of a task. A task that already counts as
-// ended is dropped: its user has said that nothing of it lives.
+// tellUnknown tells, once, that it cannot be proven what became of a task. A task that already
+// counts as ended is dropped: its user has said that nothing of it lives.
 func (e *Executor) tellUnknown(t *podTask, w wanted, why string) (time.Duration, error) {
 	if w.lost {
 		e.drop(t)

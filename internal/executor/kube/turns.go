@@ -21,8 +21,8 @@ type turnReport struct {
 }
 
 const (
-	// silentAfter is how long a pod may be silent. After it the pod goes by the clock, and so do the
-	// others.
+	// silentAfter is how long a pod may be silent. After it the pod goes by the clock, and so do
+	// the others.
 	silentAfter = 10 * time.Second
 	// suspendTime is how long the suspension of a task may take that needs no acknowledgement.
 	suspendTime = model.Second
@@ -108,8 +108,8 @@ func (h podRequests) mates(t *podTask, r *podRotation) (list []otherTurn) {
 	return list
 }
 
-// othersSuspended reports whether no task of another turn uses the devices any more, and how long these
-// tasks may take to leave. h.turning is held.
+// othersSuspended reports whether no task of another turn uses the devices any more, and how long
+// these tasks may take to leave. h.turning is held.
 func (h podRequests) othersSuspended(mates []otherTurn) (free bool, guard model.Duration) {
 	free, guard = true, suspendTime
 	for _, o := range mates {
@@ -121,8 +121,8 @@ func (h podRequests) othersSuspended(mates []otherTurn) (free bool, guard model.
 	return free, guard
 }
 
-// mayUseDevices reports whether a task may be using its devices now. For a while after the start, a task
-// that this server has not heard from counts as using them. h.turning is held.
+// mayUseDevices reports whether a task may be using its devices now. For a while after the start, a
+// task that this server has not heard from counts as using them. h.turning is held.
 func (h podRequests) mayUseDevices(o otherTurn) bool {
 	pod, heard := h.spaces.pod(o.space, o.name), o.lastReport.heard
 	var phase pods.Phase

@@ -54,10 +54,10 @@ func startThreads(threads int) {
 // scriptWithin is how long process 1 waits for the script of its task.
 const scriptWithin = time.Minute
 
-// ContainerInit is process 1 of a task's container: `comb inside UID MOUNT...`, with all mounts below
-// /comb. It works like the supervisor of a process. It ends with all that is in the container,
-// and its files are in a folder that the task cannot reach: so output and exit code outlive the
-// engine.
+// ContainerInit is process 1 of a task's container: `comb inside UID MOUNT...`, with all mounts
+// below /comb. It works like the supervisor of a process. It ends with all that is in the
+// container, and its files are in a folder that the task cannot reach: so output and exit code
+// outlive the engine.
 func ContainerInit(args []string) int {
 	time.Local = time.UTC // not by a file of the image
 	s, err := newContainerInit(args)

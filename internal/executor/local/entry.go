@@ -57,8 +57,8 @@ func (e *Executor) way(ctx context.Context, ref executor.TaskRef) (EntryClient, 
 // be told to run before.
 const boxKnown = 5 * time.Second
 
-// containerProcess is process 1 of a task's container, which listens instead of its supervisor. It is zero
-// where it is not known in time.
+// containerProcess is process 1 of a task's container, which listens instead of its supervisor. It
+// is zero where it is not known in time.
 func containerProcess(ctx context.Context, dir string) process.ID {
 	ctx, cancel := context.WithTimeout(ctx, boxKnown)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"github.com/combsched/comb/internal/executor/process"
 )
 
-// EntryClient is how to reach a task: its folder, and the process that must listen there. A task that is
-// a process can put another socket there, so the listener is checked.
+// EntryClient is how to reach a task: its folder, and the process that must listen there. A task
+// that is a process can put another socket there, so the listener is checked.
 type EntryClient struct {
 	Dir   string
 	Owner process.ID

@@ -28,9 +28,9 @@ type EntryHost struct {
 	Address string
 }
 
-// EntryServer is the way in to a running task, for commands and connections. Commands wait there until
-// the supervisor starts them, since only it knows whether the task runs. A nil EntryServer lets none in.
-// Its methods are for the supervisor's loop, except Bell.
+// EntryServer is the way in to a running task, for commands and connections. Commands wait there
+// until the supervisor starts them, since only it knows whether the task runs. A nil EntryServer
+// lets none in. Its methods are for the supervisor's loop, except Bell.
 type EntryServer struct {
 	host  EntryHost
 	l     *net.UnixListener
@@ -352,8 +352,8 @@ func (d *EntryServer) Busy() bool {
 	return len(d.inside) > 0
 }
 
-// WithoutCommands removes the commands, and so all processes below them, from a list of processes: signals
-// to the task are not for them.
+// WithoutCommands removes the commands, and so all processes below them, from a list of processes:
+// signals to the task are not for them.
 func (d *EntryServer) WithoutCommands(all map[int]process.Stat) map[int]process.Stat {
 	if d == nil {
 		return all

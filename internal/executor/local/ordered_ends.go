@@ -8,8 +8,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// orderedEnds holds back the ends of an attempt's tasks that a new server finds, until it is known of
-// each task whether it is over. Then they are told in the order in which they happened. A task
+// orderedEnds holds back the ends of an attempt's tasks that a new server finds, until it is known
+// of each task whether it is over. Then they are told in the order in which they happened. A task
 // that failed because another was gone must not be told before that other one.
 type orderedEnds struct {
 	mu        sync.Mutex
@@ -35,8 +35,8 @@ func (f *orderedEnds) add(e end) {
 	e.tell()
 }
 
-// decideOne counts one more task as settled: it is known whether it is over, or that cannot be known
-// soon.
+// decideOne counts one more task as settled: it is known whether it is over, or that cannot be
+// known soon.
 func (f *orderedEnds) decideOne() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

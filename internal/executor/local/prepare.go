@@ -278,7 +278,7 @@ func readStatus(f *os.File) *identity {
 // longestWords bounds the last line that is told, in bytes.
 const longestWords = 200
 
-// othersEndWithin is the last line that the task wrote to standard error, without the values of its
+// lastWords is the last line that the task wrote to standard error, without the values of its
 // job's secrets; "" where there is none.
 func (t *liveTask) lastWords() string {
 	files, err := filepath.Glob(filepath.Join(t.dir, Stderr+".*"))
@@ -430,8 +430,8 @@ func sockets(engine *docker.Engine) []string {
 	return list
 }
 
-// giveFolders makes folders that belong to a user. What is in them keeps its owner. A server that is
-// not root cannot change owners.
+// giveFolders makes folders that belong to a user. What is in them keeps its owner. A server that
+// is not root cannot change owners.
 func giveFolders(who *task.Account, folders ...string) (err error) {
 	for _, dir := range folders {
 		err = errors.Join(err, os.MkdirAll(dir, 0o700))
@@ -458,9 +458,9 @@ func (t *liveTask) openWay(who *task.Account) (err error) {
 	return err
 }
 
-// makeUserFolders makes the folders of a process that runs as a user of its own, and says where it sees
-// them. The server may not open folders above the data directory. If one is closed to the user,
-// neither the job nor the node is to blame: jobs of other users run there.
+// makeUserFolders makes the folders of a process that runs as a user of its own, and says where it
+// sees them. The server may not open folders above the data directory. If one is closed to the
+// user, neither the job nor the node is to blame: jobs of other users run there.
 func (t *liveTask) makeUserFolders(who *task.Account, seen *paths) *outcome {
 	seen.files = filepath.Join(t.dir, sharedDir)
 	err := errors.Join(giveFolders(who, seen.checkpoints, seen.code, seen.files), t.openWay(who))

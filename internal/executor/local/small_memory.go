@@ -20,8 +20,8 @@ const (
 	leanAfter = 3 * time.Second
 )
 
-// trimMemory gives back, a moment later, the memory that the start of this process took, and keeps it
-// small from then on.
+// trimMemory gives back, a moment later, the memory that the start of this process took, and keeps
+// it small from then on.
 func trimMemory() {
 	time.AfterFunc(leanAfter, func() {
 		debug.SetGCPercent(garbage)

@@ -166,8 +166,8 @@ func (s *supervisor) openEntry() {
 // taskEnded is why a command beside a task ends with it.
 const taskEnded = "the task has ended"
 
-// startCommands starts the waiting commands, once it is the task's turn: before they would use devices
-// that others have.
+// startCommands starts the waiting commands, once it is the task's turn: before they would use
+// devices that others have.
 func (s *supervisor) startCommands() {
 	switch {
 	case s.ended != nil || s.killing || s.main == 0:

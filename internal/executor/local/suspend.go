@@ -83,8 +83,8 @@ type suspension struct {
 	since      model.Time // when it was last frozen
 	woken      model.Time // when it last went on in its turn; slept is how long it had been frozen
 	slept      time.Duration
-	// lostUntil is the end of a turn that it lost, since it was suspended so late: else it would keep
-	// the devices from the other turns for ever.
+	// lostUntil is the end of a turn that it lost, since it was suspended so late: else it would
+	// keep the devices from the other turns for ever.
 	lostUntil model.Time
 	failure   string // what it failed to do in time; "": nothing
 }

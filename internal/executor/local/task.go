@@ -290,8 +290,8 @@ func (t *liveTask) awaitStatus(f *os.File, p process.ID) *identity {
 	}
 }
 
-// supervisorGone ends a task whose supervisor, started by this server, is gone, or says why it did not
-// start.
+// supervisorGone ends a task whose supervisor, started by this server, is gone, or says why it did
+// not start.
 func (t *liveTask) supervisorGone(s *spec, p process.ID, end *os.ProcessState) *outcome {
 	if o, ok := t.outcome(s); ok {
 		t.tellOutcome(o)
@@ -421,8 +421,8 @@ func (t *liveTask) await(s *spec, p process.ID, told bool) {
 	}
 }
 
-// supervisorGuard keeps a supervisor able to work, whatever its task does to it: both may run as the same
-// user.
+// supervisorGuard keeps a supervisor able to work, whatever its task does to it: both may run as
+// the same user.
 type supervisorGuard struct {
 	t    *liveTask
 	p    process.ID

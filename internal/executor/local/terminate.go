@@ -12,8 +12,8 @@ import (
 
 const (
 	askPause = 20 * time.Millisecond // between looks whether the asked processes have ended
-	// othersEndWithin is how long other processes of the script have to end after the program that was
-	// asked, such as a nested shell with the program's exit code.
+	// othersEndWithin is how long other processes of the script have to end after the program that
+	// was asked, such as a nested shell with the program's exit code.
 	othersEndWithin = 200 * time.Millisecond
 )
 

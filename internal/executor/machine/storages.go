@@ -144,9 +144,9 @@ func within(path, folder string) bool {
 // could lead to another user's folder, or out of the storage.
 var errLink = errors.New("something else than a folder is there")
 
-// userFolder makes a user's folder, or finds it. With an owner, only the owner may use it. Else any user
-// of an image may write there, as in the folder of checkpoints: other users' tasks do not see it.
-// An existing folder keeps its owner and its mode. theirs is true where an error is about that
+// userFolder makes a user's folder, or finds it. With an owner, only the owner may use it. Else any
+// user of an image may write there, as in the folder of checkpoints: other users' tasks do not see
+// it. An existing folder keeps its owner and its mode. theirs is true where an error is about that
 // folder alone: this machine lacks nothing.
 func userFolder(root *os.Root, user string, owner *StorageOwner) (theirs bool, err error) {
 	if err := root.Mkdir(user, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -191,8 +191,9 @@ func (o *StorageOwner) enters(st os.FileInfo) bool {
 	return mode&1 != 0
 }
 
-// justMade reports whether a folder is as this process makes it before it opens it to users: a crash
-// may have left it so. A folder that was closed on purpose is not empty, or is another user's.
+// justMade reports whether a folder is as this process makes it before it opens it to users: a
+// crash may have left it so. A folder that was closed on purpose is not empty, or is another
+// user's.
 func justMade(root *os.Root, st os.FileInfo) bool {
 	by, ok := st.Sys().(*syscall.Stat_t)
 	if !ok || st.Mode().Perm() != 0o700 || int(by.Uid) != os.Geteuid() {

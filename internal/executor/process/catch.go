@@ -69,8 +69,8 @@ func Below(all map[int]Stat, pid, top int) ID {
 	return ID{}
 }
 
-// UnreapedExit is the exit of a process that has ended and was not reaped yet; nil when that cannot be
-// read.
+// UnreapedExit is the exit of a process that has ended and was not reaped yet; nil when that cannot
+// be read.
 func (p ID) UnreapedExit() *unix.WaitStatus {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/stat")
 	if p.PID <= 0 || err != nil {

@@ -99,9 +99,9 @@ func (k *Killer) left() int {
 	return len(k.known)
 }
 
-// killGroups kills the process groups of the known processes, each in one step that no fork escapes,
-// and single processes in groups that must not be killed. It forgets the dead ones, and returns
-// how many are left. One that leaves its group meanwhile is found by the next strike.
+// killGroups kills the process groups of the known processes, each in one step that no fork
+// escapes, and single processes in groups that must not be killed. It forgets the dead ones, and
+// returns how many are left. One that leaves its group meanwhile is found by the next strike.
 func (k *Killer) killGroups() int {
 	own, done := unix.Getpgrp(), map[int]bool{}
 	k.known = slices.DeleteFunc(k.known, func(p ID) bool {

@@ -139,7 +139,8 @@ func children(all map[int]Stat) map[int][]int {
 // measure samples one task's processes. Only this goroutine changes its counts.
 func (m *Meter) measure(t *task, all map[int]Stat, below map[int][]int) {
 	carer := t.supervisor
-	_ = safefile.Read(filepath.Dir(t.containerFile), filepath.Base(t.containerFile), &carer) // a task without a container has none
+	_ = safefile.Read(filepath.Dir(t.containerFile), filepath.Base(t.containerFile),
+		&carer) // a task without a container has none
 	if s, ok := all[carer.PID]; !ok || s.Start != carer.Start {
 		return
 	}

@@ -167,7 +167,8 @@ func (l Libraries) Needed(b *docker.Box, at string) {
 	b.Hidden = []string{"/etc/ld.so.preload"}
 }
 
-// loaderArgs is how a loader is called to start a program: with the libraries of the loader's own folder.
+// loaderArgs is how a loader is called to start a program: with the libraries of the loader's own
+// folder.
 func loaderArgs(loader string) []string {
 	return []string{loader, "--library-path", filepath.Dir(loader)}
 }

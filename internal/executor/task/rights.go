@@ -49,8 +49,8 @@ func KeepCapabilities(id int, again []string) error {
 	return nil
 }
 
-// restartAs gives one thread the rights of KeepCapabilities; the thread then starts the program anew
-// in place of the process. The new program keeps the capabilities because they are ambient.
+// restartAs gives one thread the rights of KeepCapabilities; the thread then starts the program
+// anew in place of the process. The new program keeps the capabilities because they are ambient.
 func restartAs(id int, again []string) error {
 	runtime.LockOSThread() // not unlocked: without the new start this process is useless
 	who := uintptr(id)

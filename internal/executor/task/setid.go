@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// modeCall describes a system call that can give a file its mode: which arguments count. A call that
-// cannot be inspected is refused like one that the kernel does not have.
+// modeCall describes a system call that can give a file its mode: which arguments count. A call
+// that cannot be inspected is refused like one that the kernel does not have.
 type modeCall struct {
 	call  uint32
 	mode  uint32 // the number of the mode argument

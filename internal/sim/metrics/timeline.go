@@ -22,7 +22,7 @@ type timeline struct {
 	freedRows [][]uint64 // dropped rows, whose memory is reused
 }
 
-// shown is how many series of a VC the timeline has, from the first on.
+// vcSeries is how many series of a VC the timeline has, from the first on.
 const vcSeries = int(opportunistic) + 1
 
 func (l *timeline) begin(now model.Time) {

@@ -486,6 +486,9 @@ func (p *shortForm) config() *model.Config {
 	slices.SortFunc(p.spec.SKUs, func(a, b cell.SKU) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	slices.SortFunc(p.spec.Chains, func(a, b cell.ChainSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	slices.SortFunc(p.spec.VCs, func(a, b cell.VCSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })
-	slices.SortFunc(p.policies, func(a, b model.VCConfig) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortFunc(p.policies, func(a, b model.VCConfig) int {
+		return strings.Compare(string(a.Name),
+			string(b.Name))
+	})
 	return &model.Config{Cluster: p.spec, VCs: p.policies, HalfLife: p.halfLife, Throughputs: p.speeds}
 }

@@ -114,9 +114,15 @@ func (o ownership) of(chain cell.ChainName, n int32) cell.QuotaSpec {
 
 // sortCluster sorts what the core wants sorted.
 func sortCluster(cfg *model.Config) {
-	slices.SortFunc(cfg.Cluster.SKUs, func(a, b cell.SKU) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortFunc(cfg.Cluster.SKUs, func(a, b cell.SKU) int {
+		return strings.Compare(string(a.Name),
+			string(b.Name))
+	})
 	slices.SortFunc(cfg.Cluster.Chains, func(a, b cell.ChainSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })
-	slices.SortFunc(cfg.Cluster.VCs, func(a, b cell.VCSpec) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortFunc(cfg.Cluster.VCs, func(a, b cell.VCSpec) int {
+		return strings.Compare(string(a.Name),
+			string(b.Name))
+	})
 	slices.SortFunc(cfg.VCs, func(a, b model.VCConfig) int { return strings.Compare(string(a.Name), string(b.Name)) })
 }
 
@@ -124,7 +130,8 @@ func sortCluster(cfg *model.Config) {
 func (b *builder) addLevels(m trace.NodeGroup, racks int32) {
 	sku := cmp.Or(cell.TypeName(m.Type), plainGPU)
 	if !slices.ContainsFunc(b.spec.SKUs, func(s cell.SKU) bool { return s.Name == sku }) {
-		b.spec.SKUs = append(b.spec.SKUs, cell.SKU{Name: sku, GPU: 1, MilliCPU: 1000, MemoryMB: 1024, Device: cell.NVIDIA})
+		b.spec.SKUs = append(b.spec.SKUs, cell.SKU{Name: sku, GPU: 1, MilliCPU: 1000, MemoryMB: 1024,
+			Device: cell.NVIDIA})
 	}
 	b.levels = []cell.LevelSpec{{Type: sku}}
 	size := int32(1)

@@ -62,7 +62,8 @@ func (p *plan) replay(ctx context.Context, spec *Spec, j *Journal, old *recorded
 	defer stop()
 	s := &replayWorkload{recordedWork: old, next: next, policies: p.policies, noise: p.noise, byJob: map[*model.Job]*replayedJob{},
 		byID: map[model.JobID]*replayedJob{}, byOldID: map[model.JobID]*replayedJob{}, names: map[ownName]bool{}}
-	r, err := p.runWorkload(ctx, cmp.Or(spec.Policy, ownPolicies(old.config)), s, timeframe{old.origin, old.horizon()}, o)
+	r, err := p.runWorkload(ctx, cmp.Or(spec.Policy, ownPolicies(old.config)), s,
+		timeframe{old.origin, old.horizon()}, o)
 	if err == nil {
 		r.Replayed = &old.counts
 	}

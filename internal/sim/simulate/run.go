@@ -146,7 +146,8 @@ func Run(ctx context.Context, spec Spec, t *Trace, o Options) (*Result, error) {
 func (p *plan) run(ctx context.Context, spec *Spec, t *Trace, o Options) (*Result, error) {
 	next, stop := t.reading()
 	defer stop()
-	r, err := p.runWorkload(ctx, spec.Policy, &traceWorkload{builder: newJobBuilder(spec, p), load: spec.Load, next: next,
+	r, err := p.runWorkload(ctx, spec.Policy, &traceWorkload{builder: newJobBuilder(spec, p), load: spec.Load,
+		next:       next,
 		unnumbered: map[*model.Job]*builtJob{}}, timeframe{begin: Origin, horizon: math.MaxInt64}, o)
 	if err == nil {
 		r.Trace = t.counts

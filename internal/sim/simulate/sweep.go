@@ -299,7 +299,8 @@ func WriteSweep(w io.Writer, cells []Cell) error {
 			continue
 		}
 		f := &c.Summary.Figures
-		row := []string{c.Spec.Policy, strconv.FormatFloat(c.Spec.Load, 'g', -1, 64), strconv.FormatUint(c.Spec.Seed, 10),
+		row := []string{c.Spec.Policy, strconv.FormatFloat(c.Spec.Load, 'g', -1, 64),
+			strconv.FormatUint(c.Spec.Seed, 10),
 			strconv.FormatInt(f.Jobs, 10), strconv.FormatInt(f.Finished, 10)}
 		for _, n := range []metrics.Number{f.JCTAvg, f.JCTP50, f.JCTP95, f.JCTP99, f.Makespan, f.QueueAvg, metrics.Number(f.Preemptions), f.GPUUtilization,
 			f.Fragmentation, f.RhoP95, f.JainRho, f.SLOMissRate, f.BELatencyAvg, f.EarlySaved, f.ProbeSaved, f.Profiler} {

@@ -62,7 +62,8 @@ func Divide(demands []Demand, nodes, gpus int32) ([]Share, error) {
 	for ; len(shares) > 0 && need < nodes; need++ {
 		best := 0
 		for i := range shares {
-			if perNode(demands[i].GPUSeconds, shares[i].Own[0]) > perNode(demands[best].GPUSeconds, shares[best].Own[0]) {
+			if perNode(demands[i].GPUSeconds, shares[i].Own[0]) > perNode(demands[best].GPUSeconds,
+				shares[best].Own[0]) {
 				best = i
 			}
 		}

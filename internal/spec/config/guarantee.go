@@ -152,7 +152,8 @@ func (b *builder) splitNote(c *chain) (text string) {
 		}
 	}
 	if lacking > 0 {
-		text += fmt.Sprintf("; cells are missing in %d of type %s, of which only what is inside counts", lacking, c.name)
+		text += fmt.Sprintf("; cells are missing in %d of type %s, of which only what is inside counts", lacking,
+			c.name)
 	}
 	return text
 }

@@ -25,7 +25,10 @@ type TaskAddress struct {
 // world is told.
 func FrameworkEnv(job *model.Job, task int32, tasks []int32, meets []TaskAddress) []model.EnvVar {
 	env := []model.EnvVar{{Name: "PYTHONUNBUFFERED", Value: "1"}}
-	above := slices.ContainsFunc(job.Gangs, func(g model.Gang) bool { return g.Extra && slices.Contains(g.Tasks, task) })
+	above := slices.ContainsFunc(job.Gangs, func(g model.Gang) bool {
+		return g.Extra &&
+			slices.Contains(g.Tasks, task)
+	})
 	if above || len(meets) != len(tasks) {
 		return env
 	}

@@ -41,8 +41,8 @@ const (
 	howTo = " (docs/from-openpai.md, \"Files that are no job files\")"
 )
 
-// refuseOtherFile reports a file of another kind as such, and how to make a job file of it. Else each
-// of its keys would be reported as unknown.
+// refuseOtherFile reports a file of another kind as such, and how to make a job file of it. Else
+// each of its keys would be reported as unknown.
 func refuseOtherFile(r *document.Reader, root *document.Node) bool {
 	at, is := otherFileKind(root)
 	if at != nil {

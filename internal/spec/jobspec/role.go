@@ -254,7 +254,8 @@ func (p *parser) checkImage(m *document.MapReader, image *prerequisite, r *role)
 		if r.comb.diskMB > 0 {
 			p.r.Warn(r.comb.disk, "disk is ignored: tasks run as plain processes of the machine here, and nothing bounds what they write")
 		}
-		p.r.Warn(at, "the image %s is ignored: tasks run as plain processes of the machine here", document.Quote(image.uri))
+		p.r.Warn(at, "the image %s is ignored: tasks run as plain processes of the machine here",
+			document.Quote(image.uri))
 	case ImagesRefused:
 		p.r.Problem(at, "the image %s cannot be used: tasks run as plain processes of the machine here; leave it out, "+
 			"or have the server started where a container engine answers (comb serve --runtime container)", document.Quote(image.uri))

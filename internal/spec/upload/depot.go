@@ -60,7 +60,7 @@ type version struct {
 	changed time.Time
 }
 
-// settled is the least age of a file's last change at which a later change is sure to show in
+// minFileAge is the least age of a file's last change at which a later change is sure to show in
 // its version.
 const minFileAge = time.Second
 

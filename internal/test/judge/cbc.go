@@ -22,7 +22,7 @@ func WriteLP(w io.Writer, p *leases.Problem) error {
 	fmt.Fprint(b, "Maximize\n obj:")
 	each(p, func(j, i int, o leases.Option) {
 		fmt.Fprintf(b, " + %.9f s_%d_%d", float64(o.Reward)/Point, j, i)
-		fmt.Fprintf(b, " %+.9f x_%d_%d_0\n", float64(p.Now)*float64(p.Jobs[j].GPUs)/Point, j, i)
+		fmt.Fprintf(b, " %+.9f x_%d_%d_0\n", float64(p.CurrentWorth)*float64(p.Jobs[j].GPUs)/Point, j, i)
 	})
 	fmt.Fprint(b, "Subject To\n")
 	writeJobs(b, p)

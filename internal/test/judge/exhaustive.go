@@ -46,7 +46,7 @@ func (e *exhaustive) job(j int, reward, now int64) {
 			if bits.OnesCount32(set) != int(job.Need) || !e.change(set, job.GPUs) {
 				continue
 			}
-			e.job(j+1, reward+o.Reward, now+int64(set&1)*e.p.Now*int64(job.GPUs))
+			e.job(j+1, reward+o.Reward, now+int64(set&1)*e.p.CurrentWorth*int64(job.GPUs))
 			e.change(set, -job.GPUs)
 		}
 	}

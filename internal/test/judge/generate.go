@@ -92,9 +92,9 @@ func Generate(f Family, seed uint64) *leases.Problem {
 	if f.Guaranteed > 0 {
 		guarantee(p, &r, f)
 	}
-	p.Now = Point / int64(max(p.Capacity[0], 1))
+	p.CurrentWorth = Point / int64(max(p.Capacity[0], 1))
 	if r.below(2) == 0 {
-		p.Now = -p.Now
+		p.CurrentWorth = -p.CurrentWorth
 	}
 	return p
 }

@@ -33,7 +33,7 @@ func solve(t testing.TB, s *leases.Solver, p *leases.Problem, limits leases.Limi
 // tiny makes a problem that Exhaustive can solve, with capacities of all kinds.
 func tiny(seed uint64) *leases.Problem {
 	r := stream(seed)
-	p := &leases.Problem{Now: int64(r.below(3)-1) * Point / 8}
+	p := &leases.Problem{CurrentWorth: int64(r.below(3)-1) * Point / 8}
 	for range 3 + r.below(3) {
 		p.Capacity = append(p.Capacity, int32(2+r.below(8)))
 	}
@@ -212,7 +212,7 @@ func judge(t *testing.T, f Family, seed int) string {
 		t.Errorf("%s %d: %v", f.Name, seed, err)
 		return ""
 	}
-	own := Bound(p) + max(p.Now, 0)*int64(p.Capacity[0])
+	own := Bound(p) + max(p.CurrentWorth, 0)*int64(p.Capacity[0])
 	bound := own
 	if v.Bound > 0 {
 		bound = min(bound, v.Bound)
@@ -234,7 +234,7 @@ func judgeTiny(t *testing.T) {
 	plans := 0
 	for seed := range uint64(60) {
 		p := tiny(seed)
-		p.Now = 0 // the twin puts rewards first
+		p.CurrentWorth = 0 // the twin puts rewards first
 		v, err := CBC(p, t.TempDir(), *cbcSeconds)
 		if err != nil {
 			t.Fatal(err)

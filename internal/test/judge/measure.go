@@ -85,7 +85,7 @@ func Bound(p *leases.Problem) int64 {
 	var s leases.Solver
 	var plan leases.Plan
 	rewards := *p
-	rewards.Now = 0
+	rewards.CurrentWorth = 0
 	if err := s.Solve(&rewards, leases.Limits{Prices: 3000}, &plan); err != nil {
 		panic(err) // a generated instance is valid
 	}

@@ -276,11 +276,11 @@ func (a *Admission) restore(mark int) {
 func (a *Admission) give(p *promise) ([]uint64, bool) {
 	avail := a.avail[:(p.before+63)/64]
 	a.left.atLeast(p.gpus, avail)
-	first(p.before, avail)
+	keepBefore(p.before, avail)
 	if countBefore(p.before, avail) < p.need {
 		return nil, false
 	}
-	latest(int(p.need), avail)
+	keepLatest(int(p.need), avail)
 	a.left.sub(p.gpus, avail)
 	return avail, true
 }

@@ -81,7 +81,7 @@ func (s *Solver) improve(moves int) {
 	for i := range s.rows {
 		all = all && s.rows[i].guaranteed
 		if s.rows[i].guaranteed && len(s.rows[i].options) > 0 {
-			most += placed
+			most += placedBonus
 		}
 	}
 	wide := s.prices.bound / 40

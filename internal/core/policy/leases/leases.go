@@ -102,10 +102,10 @@ type Problem struct {
 	Capacity []int32
 	// Jobs are the rows' owners; a plan names them by their index.
 	Jobs []Job
-	// Now is what each GPU used in lease 0 adds to the objective, in the unit of the
+	// CurrentWorth is what each GPU used in lease 0 adds to the objective, in the unit of the
 	// rewards: above 0 to use the current lease much, below 0 to keep it free, 0 to
 	// leave it out. Chronus uses 1/M and -1/M beside rewards of 1 to 10.
-	Now int64
+	CurrentWorth int64
 }
 
 // The bounds of a problem. With them no sum of the solver overflows.
@@ -126,8 +126,8 @@ func (p *Problem) Validate() error {
 	if len(p.Jobs) > MaxJobs {
 		bad("there are %d jobs, more than %d: fix some to their cached leases", len(p.Jobs), MaxJobs)
 	}
-	if max(p.Now, -p.Now) > MaxReward {
-		bad("the worth %d of a GPU in the current lease is beyond %d", p.Now, int64(MaxReward))
+	if max(p.CurrentWorth, -p.CurrentWorth) > MaxReward {
+		bad("the worth %d of a GPU in the current lease is beyond %d", p.CurrentWorth, int64(MaxReward))
 	}
 	for t, c := range p.Capacity {
 		if c < 0 || c > MaxGPUs {
@@ -185,7 +185,7 @@ type Plan struct {
 func (p *Plan) Complete() bool { return p.Unplaced == 0 }
 
 // Objective is the reward and what the GPUs used in lease 0 are worth.
-func (p *Plan) Objective(of *Problem) int64 { return p.Reward + of.Now*p.Used }
+func (p *Plan) Objective(of *Problem) int64 { return p.Reward + of.CurrentWorth*p.Used }
 
 // Leases returns the leases of job j, empty when no option is chosen. It is the
 // plan's own memory, valid until the plan is solved into again.

@@ -52,7 +52,7 @@ func TestSliced(t *testing.T) {
 			}
 		}
 		late := slices.Clone(set)
-		latest(keep, late)
+		keepLatest(keep, late)
 		same(t, "latest", late, order[len(order)-keep:])
 		slices.SortFunc(order, func(a, b int) int {
 			if plain[a] != plain[b] {
@@ -132,7 +132,7 @@ func TestCheck(t *testing.T) {
 			{GPUs: 4, Need: 1, Guaranteed: true, Options: []Option{{1, 10}, {2, 8}}},
 			{GPUs: 2, Need: 2, Options: []Option{{3, 10}}},
 		},
-		Now: 1,
+		CurrentWorth: 1,
 	}
 	var s Solver
 	for _, c := range []struct {
@@ -170,7 +170,7 @@ func TestValidate(t *testing.T) {
 			{GPUs: 1, Need: 1, Options: []Option{{2, 5}, {1, 4}}},
 			{GPUs: 1, Need: 1, Options: []Option{{1, 5}, {2, 6}}},
 		},
-		Now: MaxReward + 1,
+		CurrentWorth: MaxReward + 1,
 	}
 	var s Solver
 	err := s.Solve(p, DefaultLimits(), &Plan{})
@@ -195,7 +195,7 @@ func TestValidate(t *testing.T) {
 func TestEdges(t *testing.T) {
 	var s Solver
 	var plan Plan
-	largest := &Problem{Capacity: slices.Repeat([]int32{MaxGPUs}, MaxLeases), Now: MaxReward}
+	largest := &Problem{Capacity: slices.Repeat([]int32{MaxGPUs}, MaxLeases), CurrentWorth: MaxReward}
 	for range 300 {
 		largest.Jobs = append(largest.Jobs, Job{GPUs: MaxGPUs, Need: MaxLeases / 2, Guaranteed: true, Options: []Option{{MaxLeases, MaxReward}}})
 	}
@@ -206,8 +206,8 @@ func TestEdges(t *testing.T) {
 	}{
 		{&Problem{}, 0, 0},
 		{&Problem{Jobs: []Job{{GPUs: 1, Need: 1}, {GPUs: 1, Need: 1, Guaranteed: true}}}, 0, 1},
-		{&Problem{Jobs: []Job{{GPUs: 1, Need: 1, Options: []Option{{0, 5}}}}, Now: 1}, 0, 0},
-		{&Problem{Capacity: []int32{0, 0}, Jobs: []Job{{GPUs: 1, Need: 1, Options: []Option{{2, 5}}}}, Now: -1}, 0, 0},
+		{&Problem{Jobs: []Job{{GPUs: 1, Need: 1, Options: []Option{{0, 5}}}}, CurrentWorth: 1}, 0, 0},
+		{&Problem{Capacity: []int32{0, 0}, Jobs: []Job{{GPUs: 1, Need: 1, Options: []Option{{2, 5}}}}, CurrentWorth: -1}, 0, 0},
 		{&Problem{Capacity: []int32{1}, Jobs: []Job{{GPUs: 1, Need: 1, Options: []Option{{1, 0}}}}}, 0, 0},
 		{&Problem{Capacity: []int32{1, 1}, Jobs: []Job{{GPUs: 1, Need: 2, Options: []Option{{1, 9}, {2, 5}}}}}, 5, 0},
 		{largest, 2 * MaxReward, 298},
@@ -230,7 +230,7 @@ func TestCurrentLease(t *testing.T) {
 	var s Solver
 	var plan Plan
 	for _, c := range []struct{ now, used int64 }{{1, 8}, {-1, 0}} {
-		p.Now = c.now
+		p.CurrentWorth = c.now
 		if err := s.Solve(p, DefaultLimits(), &plan); err != nil || Check(p, &plan) != nil {
 			t.Fatal(err, Check(p, &plan))
 		}

@@ -114,14 +114,14 @@ func (s *sliced) largest(n int, set, rest []uint64) {
 			rest[i] &^= w
 		}
 	}
-	latest(n, rest)
+	keepLatest(n, rest)
 	for i, w := range rest {
 		set[i] |= w
 	}
 }
 
-// latest keeps of a set the last n leases; the set has at least n.
-func latest(n int, set []uint64) {
+// keepLatest keeps of a set the last n leases; the set has at least n.
+func keepLatest(n int, set []uint64) {
 	i := len(set) - 1
 	for ; i >= 0; i-- {
 		have := bits.OnesCount64(set[i])
@@ -139,8 +139,8 @@ func latest(n int, set []uint64) {
 	clear(set[:i])
 }
 
-// first empties all of a set but the leases before t.
-func first(t int32, set []uint64) {
+// keepBefore empties all of a set but the leases before t.
+func keepBefore(t int32, set []uint64) {
 	for i := range set {
 		switch from := int32(i) * 64; {
 		case from >= t:

@@ -32,8 +32,8 @@ func (r *row) last() int32 { return r.options[len(r.options)-1].Leases }
 // none is the chosen option of a job that has none.
 const none = -1
 
-// placed is worth more than all rewards: what placing a guaranteed job adds.
-const placed = int64(1) << 46
+// placedBonus is worth more than all rewards: what placing a guaranteed job adds.
+const placedBonus = int64(1) << 46
 
 // Solver solves problems one after the other with the same memory. The zero value
 // is ready. It is not safe for use from two goroutines at once.
@@ -158,7 +158,7 @@ func (s *Solver) construct(p *Problem, steps int) {
 		s.restore(&s.empty)
 		s.fill(spread)
 	}
-	s.prices.find(s.rows, p.Capacity, s.best.value&(placed-1), steps)
+	s.prices.find(s.rows, p.Capacity, s.best.value&(placedBonus-1), steps)
 	s.rank(s.prices.worth)
 	s.restore(&s.empty)
 	s.fill(false)
@@ -252,11 +252,11 @@ func (s *Solver) insert(j int32, spread bool) {
 	}
 	m := r.options[option].Leases
 	avail = avail[:(m+63)/64]
-	first(m, avail)
+	keepBefore(m, avail)
 	if spread {
 		s.left.largest(int(r.need), avail, s.rest[:len(avail)])
 	} else {
-		latest(int(r.need), avail)
+		keepLatest(int(r.need), avail)
 	}
 	s.give(j, option, avail)
 }
@@ -287,7 +287,7 @@ func (s *Solver) has(j int32) []uint64 { return s.bits[int(j)*s.words:][:s.words
 func (s *Solver) worth(j int32) int64 {
 	v := s.rows[j].options[s.chosen[j]].Reward
 	if s.rows[j].guaranteed {
-		v += placed
+		v += placedBonus
 	}
 	return v
 }
@@ -295,22 +295,22 @@ func (s *Solver) worth(j int32) int64 {
 // shiftCurrent moves single leases to or from lease 0, larger jobs first, as the
 // sign of Now wants. It changes no reward.
 func (s *Solver) shiftCurrent(p *Problem) {
-	if p.Now == 0 || s.words == 0 {
+	if p.CurrentWorth == 0 || s.words == 0 {
 		return
 	}
 	s.rank(func(r *row) int64 { return int64(r.gpus) })
 	for _, j := range s.order {
 		c := s.chosen[j]
-		if c == none || Vector(s.has(j)).Has(0) == (p.Now > 0) {
+		if c == none || Vector(s.has(j)).Has(0) == (p.CurrentWorth > 0) {
 			continue
 		}
 		g, has := s.rows[j].gpus, s.has(j)
 		to := s.rest[:s.words]
 		s.left.atLeast(g, to)
-		if p.Now > 0 {
-			first(1, to)
+		if p.CurrentWorth > 0 {
+			keepBefore(1, to)
 		} else {
-			first(s.rows[j].options[c].Leases, to)
+			keepBefore(s.rows[j].options[c].Leases, to)
 			for i := range to {
 				to[i] &^= has[i]
 			}
@@ -319,12 +319,12 @@ func (s *Solver) shiftCurrent(p *Problem) {
 		if countBefore(int32(len(to)*64), to) == 0 {
 			continue
 		}
-		latest(1, to)
+		keepLatest(1, to)
 		from := append(s.avail[:0], has...)
-		if p.Now > 0 {
-			latest(1, from)
+		if p.CurrentWorth > 0 {
+			keepLatest(1, from)
 		} else {
-			first(1, from)
+			keepBefore(1, from)
 		}
 		s.left.add(g, from)
 		s.left.sub(g, to)
@@ -355,7 +355,7 @@ func (s *Solver) write(p *Problem, plan *Plan) {
 		}
 	}
 	plan.Bound = (s.prices.bound + 1<<s.shift - 1) >> s.shift
-	if p.Now > 0 && len(p.Capacity) > 0 {
-		plan.Bound += p.Now * int64(p.Capacity[0])
+	if p.CurrentWorth > 0 && len(p.Capacity) > 0 {
+		plan.Bound += p.CurrentWorth * int64(p.Capacity[0])
 	}
 }

@@ -68,7 +68,8 @@ func Open(o Options) (*Client, error) {
 	rules.ExplicitPath = o.Kubeconfig
 	conf, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("which Kubernetes cluster is meant cannot be read: %w; name a file with --kubeconfig", err)
+		return nil, fmt.Errorf("which Kubernetes cluster is meant cannot be read: %w; name a file with --kubeconfig",
+			err)
 	}
 	return newClient(conf, o.Namespace)
 }
@@ -375,15 +376,15 @@ func ErrorText(err error) string {
 	return err.Error()
 }
 
-// NeverAccepts reports whether an API server will never take an object as it is, rather than only not
-// now.
+// NeverAccepts reports whether an API server will never take an object as it is, rather than only
+// not now.
 func NeverAccepts(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || apierrors.IsRequestEntityTooLargeError(err) ||
 		apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// NamespaceRefuses reports whether an API server refuses something because of its namespace: there is
-// none, Comb lacks the right, or its quota is used up.
+// NamespaceRefuses reports whether an API server refuses something because of its namespace: there
+// is none, Comb lacks the right, or its quota is used up.
 func NamespaceRefuses(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }
 
 // Exists reports whether there is an object of that name already.

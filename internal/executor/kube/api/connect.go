@@ -90,8 +90,8 @@ func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*Client, string, er
 	return client, fmt.Sprintf("pods in namespace %s of Kubernetes %s at %s", k.Space, version, client.Host()), nil
 }
 
-// ServerLink returns how pods reach this server, and where it listens for them; nil: they do not. dir
-// keeps the certificate. limit bounds a job's code, in bytes.
+// ServerLink returns how pods reach this server, and where it listens for them; nil: they do not.
+// dir keeps the certificate. limit bounds a job's code, in bytes.
 func (k *Flags) ServerLink(ctx context.Context, c *Client, dir string, limit int64) (*pods.ServerLink, net.Listener, error) {
 	if k.Image == "" {
 		return nil, nil, nil

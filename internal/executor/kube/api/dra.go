@@ -236,9 +236,9 @@ func DRANamed(driver string, devices map[string]Device) (d cell.DRA, ok bool) {
 	return d, false
 }
 
-// ForeignDevice names a device that a claim was given besides some devices of a driver. It is "" where
-// there is none, also where the claim has no devices at all: it has none yet, or needs none any
-// more. Kubernetes itself makes sure that their number is right.
+// ForeignDevice names a device that a claim was given besides some devices of a driver. It is ""
+// where there is none, also where the claim has no devices at all: it has none yet, or needs none
+// any more. Kubernetes itself makes sure that their number is right.
 func (c *Claim) ForeignDevice(driver string, names []string) string {
 	left := slices.Clone(names)
 	for _, g := range c.Status.Allocation.Devices.Results {

@@ -18,9 +18,9 @@ type limits struct {
 
 var usual = limits{unknown: 256, all: 2048, pod: 8, header: headerTime}
 
-// tokenListener is a listener that knows which connections have shown a pod's token. When too many have
-// shown none, the oldest of these is closed for a new one: it had its time. So a client that only
-// connects keeps none out for long, not even behind its own address.
+// tokenListener is a listener that knows which connections have shown a pod's token. When too many
+// have shown none, the oldest of these is closed for a new one: it had its time. So a client that
+// only connects keeps none out for long, not even behind its own address.
 type tokenListener struct {
 	net.Listener
 	limits

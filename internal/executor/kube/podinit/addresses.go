@@ -11,8 +11,8 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/link"
 )
 
-// nameless is how long a task waits for a server that does not answer. After it the task uses the
-// names of the cluster's DNS.
+// addressesWithin is how long a task waits for a server that does not answer. After it the task
+// uses the names of the cluster's DNS.
 const addressesWithin = 30 * time.Second
 
 // awaitAddresses waits until each task of the gang has an address, and puts the addresses into the

@@ -45,8 +45,8 @@ type Order struct {
 	// From is the working directory of the task; "" is that of this process.
 	From     string `json:"from,omitempty"`
 	Progress string `json:"progress"` // the file in which the task reports its progress
-	// AwaitAddresses says to ask for the addresses of the gang, and to put them in place of the host
-	// names.
+	// AwaitAddresses says to ask for the addresses of the gang, and to put them in place of the
+	// host names.
 	AwaitAddresses bool `json:"meets,omitempty"`
 	// Members is the file that lists the running tasks of the job, "" where they do not change.
 	// Signal is sent to the task after each change, "" for none.
@@ -64,8 +64,8 @@ func (o *Order) Text() string {
 	return string(text)
 }
 
-// Install copies this program into a folder, where the task's container finds it: `comb lay FOLDER`,
-// the first container of a pod.
+// Install copies this program into a folder, where the task's container finds it: `comb lay
+// FOLDER`, the first container of a pod.
 func Install(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "lay takes a folder; Kubernetes starts it")

@@ -13,8 +13,8 @@ import (
 
 const (
 	askPause = 20 * time.Millisecond // between looks whether the asked processes have ended
-	// othersEndWithin is how long other processes of the script have to end after the program that was
-	// asked.
+	// othersEndWithin is how long other processes of the script have to end after the program that
+	// was asked.
 	othersEndWithin = 200 * time.Millisecond
 )
 

@@ -84,7 +84,8 @@ func (t *suspender) now() (mine bool, until model.Time, pause time.Duration) {
 	wall := wallClock()
 	until = t.o.Rotation.Change(wall)
 	left := time.Duration(until-wall) * time.Microsecond
-	return t.o.Rotation.Runs(t.o.Attempt, wall) && wall >= t.lostUntil, until, max(min(left, clockPause), time.Millisecond)
+	return t.o.Rotation.Runs(t.o.Attempt, wall) && wall >= t.lostUntil, until, max(min(left, clockPause),
+		time.Millisecond)
 }
 
 // await waits until the task may begin; false says that it was stopped instead.

@@ -18,8 +18,8 @@ const (
 	turnSoon = 50 * time.Millisecond
 )
 
-// turnReporter reports to the server how far a task is with its turns, and receives the rotation. It
-// has one request under way at a time.
+// turnReporter reports to the server how far a task is with its turns, and receives the rotation.
+// It has one request under way at a time.
 type turnReporter struct {
 	server *link.Client
 	says   chan link.TurnAnswer
@@ -68,8 +68,8 @@ func (l *turnReporter) entered(since time.Time) bool {
 	return l.enter.After(since)
 }
 
-// serverAway reports whether the server is away and the tasks of the turn that ended at since must be
-// suspended by now, going by the clock. most bounds how much of a turn is spent on waiting.
+// serverAway reports whether the server is away and the tasks of the turn that ended at since must
+// be suspended by now, going by the clock. most bounds how much of a turn is spent on waiting.
 func (l *turnReporter) serverAway(since time.Time, most time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -445,8 +445,8 @@ func limits(role *model.Role, t Task) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Limits: list, Requests: asked}
 }
 
-// startsShared reports whether a task starts on leaves that others hold. What is set aside for these
-// serves it too.
+// startsShared reports whether a task starts on leaves that others hold. What is set aside for
+// these serves it too.
 func (t *Task) startsShared() bool {
 	r := t.Start.Rotation
 	return r != nil && (len(r.Turns) > 1 || len(r.Turns) == 1 && len(r.Turns[0]) > 1)

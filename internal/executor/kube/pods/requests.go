@@ -5,9 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// PendingRequests is what must be reserved for a pod that started on leaves of others, once these are gone.
-// It is nil where the pod has its own requests already. It is the limits less a MiB: with all of
-// them the pod would be of another QoS class, which Kubernetes lets no pod change to.
+// PendingRequests is what must be reserved for a pod that started on leaves of others, once these
+// are gone. It is nil where the pod has its own requests already. It is the limits less a MiB: with
+// all of them the pod would be of another QoS class, which Kubernetes lets no pod change to.
 func PendingRequests(pod *corev1.Pod) corev1.ResourceList {
 	own := TaskContainer(pod)
 	if own == nil {
@@ -32,8 +32,8 @@ func PendingRequests(pod *corev1.Pod) corev1.ResourceList {
 	return list
 }
 
-// TaskContainer is the task's container of a pod; nil when there is none. Others may stand before it, since
-// a service mesh puts its own where it likes.
+// TaskContainer is the task's container of a pod; nil when there is none. Others may stand before
+// it, since a service mesh puts its own where it likes.
 func TaskContainer(pod *corev1.Pod) *corev1.Container {
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; c.Name == Container {

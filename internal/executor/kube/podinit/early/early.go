@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Stops are the signals that came to a program started as `comb attend`; nil for others.
+// Received are the signals that came to a program started as `comb attend`; nil for others.
 var Received = listen()
 
 func listen() chan os.Signal {
@@ -21,9 +21,9 @@ func listen() chan os.Signal {
 	return stops
 }
 
-// StopSignals are the signals by which a task is asked to end: SIGTERM, and those that images set in its
-// place (STOPSIGNAL). Kubelets send the latter even if another program than the image's runs. 37
-// is SIGRTMIN+3.
+// StopSignals are the signals by which a task is asked to end: SIGTERM, and those that images set
+// in its place (STOPSIGNAL). Kubelets send the latter even if another program than the image's
+// runs. 37 is SIGRTMIN+3.
 func StopSignals() []os.Signal {
 	return []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH,
 		syscall.Signal(37)}

@@ -74,8 +74,8 @@ type forecast struct {
 	why   []byte
 	// Of its run time the first by counts as did at this place. The GPUs that it has had since
 	// then are on; 0 is as many as the place has.
-	did, by int64
-	on      int32
+	credited, creditedRun int64
+	gpusNow               int32
 }
 
 // factor is the ratio of a gang's run times at to and at from, as a fraction; known says that
@@ -100,12 +100,12 @@ func wholeSeconds(t int64) int64 {
 // basis is what is known of a gang's run time: for which place, how long, and whether it was
 // measured or declared.
 func (p profiler) basis(g *model.GangView) (at place, takes int64, how string) {
-	r := readRecord(g.Note)
+	r := readChronusNote(g.Note)
 	return p.basisOf(g, &r)
 }
 
 // basisOf is basis by a note that was read already.
-func (p profiler) basisOf(g *model.GangView, r *record) (at place, takes int64, how string) {
+func (p profiler) basisOf(g *model.GangView, r *chronusNote) (at place, takes int64, how string) {
 	if p.nodes > 0 && r.measured > 0 {
 		if at = r.where; at.gpus == 0 {
 			at.gpus = usualGPUs(g)
@@ -133,8 +133,8 @@ func (p profiler) forecastAt(g *model.GangView, to place) forecast {
 	takes = wholeSeconds(takes)
 	f := forecast{at: to, takes: wholeSeconds(max(scale(takes, num, den), 1))}
 	if how == "measured" && !same {
-		f.by = int64(g.Ran) / second * second
-		f.did = scale(f.by, f.takes, takes) / second * second
+		f.creditedRun = int64(g.Ran) / second * second
+		f.credited = scale(f.creditedRun, f.takes, takes) / second * second
 	}
 	by := "by the throughputs of its model"
 	switch {
@@ -146,8 +146,9 @@ func (p profiler) forecastAt(g *model.GangView, to place) forecast {
 		by = "taken to be as fast, as nothing is known of its model"
 	}
 	if f.takes > maxNoted {
-		f.takes, f.did, f.by = unknown, 0, 0
-		f.why = fmt.Appendf(nil, "%s%v: by the rate to %ds on %v (%s), %s", takesForever, to, takes/second, from, how, by)
+		f.takes, f.credited, f.creditedRun = unknown, 0, 0
+		f.why = fmt.Appendf(nil, "%s%v: by the rate to %ds on %v (%s), %s", takesForever, to, takes/second, from, how,
+			by)
 		return f
 	}
 	thousandths := scale(1000, num, den)
@@ -181,7 +182,7 @@ func readForecast(note []byte) (f forecast, rest []byte) {
 		did, tail, _ := bytes.Cut(tail, []byte("s of that by "))
 		by, on, _ := bytes.Cut(tail, []byte("s, then on "))
 		gpus, _, _ := bytes.Cut(on, []byte(" "))
-		f.did, f.by, f.on = n(did)*int64(model.Second), n(by)*int64(model.Second), int32(min(n(gpus), math.MaxInt32))
+		f.credited, f.creditedRun, f.gpusNow = n(did)*int64(model.Second), n(by)*int64(model.Second), int32(min(n(gpus), math.MaxInt32))
 	}
 	return f, rest
 }
@@ -192,9 +193,9 @@ func (f *forecast) text() []byte {
 		return nil
 	}
 	out := append(slices.Clone(f.why), "; "...)
-	if f.by > 0 || f.on > 0 {
+	if f.creditedRun > 0 || f.gpusNow > 0 {
 		const second = int64(model.Second)
-		out = fmt.Appendf(out, "did %ds of that by %ds, then on %s; ", f.did/second, f.by/second, countGPUs(cmp.Or(f.on, f.at.gpus)))
+		out = fmt.Appendf(out, "did %ds of that by %ds, then on %s; ", f.credited/second, f.creditedRun/second, countGPUs(cmp.Or(f.gpusNow, f.at.gpus)))
 	}
 	return out
 }
@@ -202,12 +203,12 @@ func (f *forecast) text() []byte {
 // forecast is how long a gang takes where it is meant to run: as its note says, else as
 // it was measured or declares.
 func (p profiler) forecast(g *model.GangView) forecast {
-	r := readRecord(g.Note)
+	r := readChronusNote(g.Note)
 	return p.forecastOf(g, &r)
 }
 
 // forecastOf is forecast by a note that was read already.
-func (p profiler) forecastOf(g *model.GangView, r *record) forecast {
+func (p profiler) forecastOf(g *model.GangView, r *chronusNote) forecast {
 	if r.takes > 0 {
 		return r.forecast
 	}
@@ -218,26 +219,26 @@ func (p profiler) forecastOf(g *model.GangView, r *record) forecast {
 // ran is how long a gang ran, converted to the place of the forecast. follow rounds the sum up,
 // so that rounding never makes a guaranteed gang need more leases.
 func (f *forecast) ran(g *model.GangView) int64 {
-	since := int64(g.Ran) - f.by
+	since := int64(g.Ran) - f.creditedRun
 	if since < 0 { // g is as of a time before follow summed up
-		return scale(f.did, int64(g.Ran), f.by)
+		return scale(f.credited, int64(g.Ran), f.creditedRun)
 	}
-	if f.on > 0 && f.on != f.at.gpus {
-		num, den, _ := factor(g, f.at, place{f.on, f.at.sku})
+	if f.gpusNow > 0 && f.gpusNow != f.at.gpus {
+		num, den, _ := factor(g, f.at, place{f.gpusNow, f.at.sku})
 		since = scale(since, num, den)
 	}
-	return f.did + since
+	return f.credited + since
 }
 
-// follow sums up what a gang did when its number of GPUs has changed, and reports whether it
+// creditRun sums up what a gang did when its number of GPUs has changed, and reports whether it
 // has.
-func (f *forecast) follow(g *model.GangView) bool {
-	has := runsOn(g)
-	if f.takes == 0 || f.takes == unknown || has == cmp.Or(f.on, f.at.gpus) {
+func (f *forecast) creditRun(g *model.GangView) bool {
+	has := gpusRunning(g)
+	if f.takes == 0 || f.takes == unknown || has == cmp.Or(f.gpusNow, f.at.gpus) {
 		return false
 	}
 	const second = int64(model.Second)
-	f.did, f.by, f.on = (max(f.ran(g), 0)+second-1)/second*second, int64(g.Ran)/second*second, has
+	f.credited, f.creditedRun, f.gpusNow = (max(f.ran(g), 0)+second-1)/second*second, int64(g.Ran)/second*second, has
 	return true
 }
 
@@ -253,21 +254,21 @@ func membersOn(g *model.GangView, gpus int32) int32 {
 	return min(max(n, g.Sizes.Least), g.Sizes.Most)
 }
 
-// offer is a place at which a gang may be guaranteed its deadlines.
-type offer struct {
+// leasePlace is a place at which a gang may be guaranteed its deadlines.
+type leasePlace struct {
 	forecast
 	pool    int
 	rounded leases.Rounded
 	need    int64 // leases
 }
 
-// offers lists where a gang may be guaranteed a deadline: first the type on which it is
+// leasePlaces lists where a gang may be guaranteed a deadline: first the type on which it is
 // slowest, so that the fast ones stay free for others, and there the size that takes the fewest
 // GPU-leases. A running gang without a checkpoint keeps its type.
-func (l *look) offers(g *model.GangView) []offer {
-	var out []offer
+func (l *chronusPass) leasePlaces(g *model.GangView) []leasePlace {
+	var out []leasePlace
 	var slow []int64 // by pool
-	r := readRecord(g.Note)
+	r := readChronusNote(g.Note)
 	stays := g.Started > 0 && !g.Hints.Checkpoint && r.where.sku != ""
 	for pool := range l.pools {
 		sku := l.pools[pool].SKU
@@ -279,18 +280,19 @@ func (l *look) offers(g *model.GangView) []offer {
 		for _, gpus := range l.sizes(g, pool) {
 			f := l.forecastAt(g, place{gpus, sku})
 			if need := l.need(l.left(g, &f)); need <= leases.MaxLeases {
-				out = append(out, offer{f, pool, l.rounded(g, gpus, pool), need})
+				out = append(out, leasePlace{f, pool, l.rounded(g, gpus, pool), need})
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b offer) int {
-		here := func(o *offer) int64 {
+	slices.SortStableFunc(out, func(a, b leasePlace) int {
+		here := func(o *leasePlace) int64 {
 			if o.at.sku == r.where.sku {
 				return 0
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(slow[b.pool], slow[a.pool]), cmp.Compare(here(&a), here(&b)), cmp.Compare(a.pool, b.pool),
+		return cmp.Or(cmp.Compare(slow[b.pool], slow[a.pool]), cmp.Compare(here(&a), here(&b)),
+			cmp.Compare(a.pool, b.pool),
 			cmp.Compare(a.need*int64(a.rounded.GPUs), b.need*int64(b.rounded.GPUs)), cmp.Compare(a.at.gpus, b.at.gpus))
 	})
 	return out
@@ -299,7 +301,7 @@ func (l *look) offers(g *model.GangView) []offer {
 // sizes are the numbers of GPUs with which a gang may hold a lease of a pool: its usual one;
 // of an elastic job of which the offline model knows something also its least, its most, and
 // those that rounding leaves as they are.
-func (l *look) sizes(g *model.GangView, pool int) []int32 {
+func (l *chronusPass) sizes(g *model.GangView, pool int) []int32 {
 	if !sizable(g) {
 		return []int32{usualGPUs(g)}
 	}
@@ -318,9 +320,9 @@ func (l *look) sizes(g *model.GangView, pool int) []int32 {
 	return slices.Compact(out)
 }
 
-// choose finds the offer with which the first possible deadline packs, and promises that one;
+// choosePlace finds the offer with which the first possible deadline packs, and promises that one;
 // -1 is none.
-func choose(tests []leases.Admission, offers []offer, ends []int32) (at, option int) {
+func choosePlace(tests []leases.Admission, offers []leasePlace, ends []int32) (at, option int) {
 	if len(offers) == 0 {
 		return -1, -1
 	}
@@ -336,7 +338,7 @@ func choose(tests []leases.Admission, offers []offer, ends []int32) (at, option 
 		return admit(0)
 	}
 	packs := func(i int) bool {
-		at = slices.IndexFunc(offers, func(o offer) bool { return tests[o.pool].Packs(o.request(ends), i) })
+		at = slices.IndexFunc(offers, func(o leasePlace) bool { return tests[o.pool].Packs(o.request(ends), i) })
 		return at >= 0
 	}
 	first := 0
@@ -349,6 +351,6 @@ func choose(tests []leases.Admission, offers []offer, ends []int32) (at, option 
 	return admit(0)
 }
 
-func (o *offer) request(ends []int32) leases.Request {
+func (o *leasePlace) request(ends []int32) leases.Request {
 	return leases.Request{GPUs: int32(o.rounded.GPUs), Need: int32(o.need), Deadlines: ends}
 }

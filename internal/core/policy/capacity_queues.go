@@ -114,7 +114,8 @@ func (a *args) share(key string, t *tree, level []int, up int) {
 		a.share(key, t, q.below, i)
 	}
 	if sum != 100 {
-		a.refuse(key, "parameter %q of policy %q: the queues of %s sum to %d percent, not 100", key, a.policy, where, sum)
+		a.refuse(key, "parameter %q of policy %q: the queues of %s sum to %d percent, not 100", key, a.policy, where,
+			sum)
 	}
 }
 

@@ -49,8 +49,8 @@ func newRounds(a *args) rounds {
 // at is the round of a time.
 func (r *rounds) at(t model.Time) int64 { return int64(t) / int64(r.interval) }
 
-// claim is the state of preemption in one decision.
-type claim struct {
+// preemption is the state of preemption in one decision.
+type preemption struct {
 	*usage
 	now    int64   // the round
 	last   int64   // the last that took
@@ -62,12 +62,12 @@ type claim struct {
 	soonest int64
 }
 
-// claim begins preemption; nil when it is off, or no queue is over.
-func (u *usage) claim() *claim {
+// startPreemption begins preemption; nil when it is off, or no queue is over.
+func (u *usage) startPreemption() *preemption {
 	if !u.c.preempt {
 		return nil
 	}
-	r := &claim{usage: u, now: u.c.at(u.v.Now()), ideal: u.ideals(), begin: slices.Clone(u.used), missed: make([]bool, len(u.used))}
+	r := &preemption{usage: u, now: u.c.at(u.v.Now()), ideal: u.ideals(), begin: slices.Clone(u.used), missed: make([]bool, len(u.used))}
 	if n, err := strconv.ParseInt(string(u.v.Note(0)), 10, 64); err == nil {
 		r.last = n
 	}
@@ -80,21 +80,21 @@ func (u *usage) claim() *claim {
 }
 
 // over is by how much a leaf queue was over at first, in millionths of a leaf.
-func (r *claim) over(q int) int64 {
+func (r *preemption) over(q int) int64 {
 	return r.begin[q]*fullShare - r.ideal[q]/1000*(1000+r.c.dead)
 }
 
 // rounds is how many rounds' allowance a gang may use by now; less than 1 is none.
-func (r *claim) rounds(g *model.GangView) int64 { return r.now - max(r.c.first(g)-1, r.last) }
+func (r *preemption) rounds(g *model.GangView) int64 { return r.now - max(r.c.first(g)-1, r.last) }
 
 // first is the first round in which a waiting gang may preempt, or a running one be preempted.
 func (r *rounds) first(g *model.GangView) int64 { return r.at(g.Since.Add(r.wait + r.interval - 1)) }
 
 // ripe reports whether a running gang may be preempted.
-func (r *claim) ripe(g *model.GangView) bool { return g.Started > 0 && r.c.first(g) <= r.now }
+func (r *preemption) ripe(g *model.GangView) bool { return g.Started > 0 && r.c.first(g) <= r.now }
 
-// claims returns the gangs that a gang may preempt; nil for none.
-func (r *claim) claims(q int, t *tenant, g *model.GangView) iter.Seq[model.GangRef] {
+// victimsFor returns the gangs that a gang may preempt; nil for none.
+func (r *preemption) victimsFor(q int, t *tenant, g *model.GangView) iter.Seq[model.GangRef] {
 	if r == nil || r.missed[q] || r.rounds(g) < 1 || !r.within(q, g) {
 		return nil
 	}
@@ -102,13 +102,13 @@ func (r *claim) claims(q int, t *tenant, g *model.GangView) iter.Seq[model.GangR
 }
 
 // within reports whether a queue stays within its ideal with a gang.
-func (r *claim) within(q int, g *model.GangView) bool {
+func (r *preemption) within(q int, g *model.GangView) bool {
 	return (r.used[q]+int64(g.Leaves))*fullShare <= r.ideal[q]
 }
 
 // victims yields the gangs that so many rounds may preempt: of the queues that are over most
 // first, and of each the last submitted first.
-func (r *claim) victims(rounds int64) iter.Seq[model.GangRef] {
+func (r *preemption) victims(rounds int64) iter.Seq[model.GangRef] {
 	return func(yield func(model.GangRef) bool) {
 		var queues []int
 		left := r.allowance(rounds)
@@ -142,18 +142,18 @@ func (r *claim) victims(rounds int64) iter.Seq[model.GangRef] {
 
 // passes reports whether a booked gang belongs to a queue that is over: those of other queues
 // could not be preempted if they ran.
-func (r *claim) passes(ref model.GangRef) bool {
+func (r *preemption) passes(ref model.GangRef) bool {
 	h := r.v.Gang(ref).Hints
 	return h != nil && r.over(r.c.tree.leaf(h.Queue)) > 0
 }
 
 // allowance is what so many rounds may take of all queues, in millionths of a leaf.
-func (r *claim) allowance(rounds int64) int64 {
+func (r *preemption) allowance(rounds int64) int64 {
 	return r.total * min(rounds*r.c.round, 1000) * (fullShare / 1000)
 }
 
 // part is what so many rounds may take of one queue, in millionths of a leaf.
-func (r *claim) part(q int, rounds int64) int64 {
+func (r *preemption) part(q int, rounds int64) int64 {
 	rest := r.over(q)
 	for range min(rounds, maxRounds) {
 		rest -= rest / 1000 * r.c.natural
@@ -169,7 +169,7 @@ const maxRounds = 1000
 
 // taken returns the note of this round once cells were taken back in it, nil before and after
 // that.
-func (r *claim) taken() *model.Note {
+func (r *preemption) taken() *model.Note {
 	if r == nil || r.noted {
 		return nil
 	}
@@ -239,7 +239,7 @@ func portion(n, a, b int64) int64 { return n/b*a + n%b*a/b }
 // nextRound is when the first gang may take cells back that may not yet, or more
 // than before; 0 is never.
 func (u *usage) nextRound() model.Time {
-	r := u.claim()
+	r := u.startPreemption()
 	if r == nil {
 		return 0
 	}
@@ -259,7 +259,7 @@ func (u *usage) nextRound() model.Time {
 
 // next is the first round after now in which the first gang of a line that may take
 // cells back may do so, or take more.
-func (r *claim) next(q int, t *tenant, l *line) int64 {
+func (r *preemption) next(q int, t *tenant, l *line) int64 {
 	g, ok := l.head, true
 	for ok && (!r.within(q, &g) || !r.allows(q, t, int64(g.Leaves))) {
 		g, ok = l.gangs.NextShape()
@@ -269,13 +269,13 @@ func (r *claim) next(q int, t *tenant, l *line) int64 {
 	}
 	next := max(r.now+1, r.now+1-r.rounds(&g))
 	if n := next - r.now + r.rounds(&g); n > 1 && r.full(n-1) {
-		return r.ripens() // more rounds allow no more
+		return r.nextRipe() // more rounds allow no more
 	}
 	return next
 }
 
-// ripens is the first round after now in which one more gang may be preempted.
-func (r *claim) ripens() int64 {
+// nextRipe is the first round after now in which one more gang may be preempted.
+func (r *preemption) nextRipe() int64 {
 	if r.soonest > 0 {
 		return r.soonest
 	}
@@ -290,7 +290,7 @@ func (r *claim) ripens() int64 {
 }
 
 // full reports whether so many rounds allow all that may ever be taken.
-func (r *claim) full(rounds int64) bool {
+func (r *preemption) full(rounds int64) bool {
 	if rounds >= maxRounds {
 		return true
 	}

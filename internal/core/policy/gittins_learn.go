@@ -119,7 +119,7 @@ func (p *learned) Rank(v model.View) iter.Seq[model.Wish] {
 		h := p.history(v)
 		ranked := func(gangs iter.Seq[model.GangView]) (out []model.Ranked) {
 			for g := range gangs {
-				out = append(out, model.Ranked{Ref: g.Ref, Key: h.key(p.levels, p.fresh(&g)), Order: g.Order, Leaves: g.Leaves})
+				out = append(out, model.Ranked{Ref: g.Ref, Key: h.key(p.levels, p.sincePromotion(&g)), Order: g.Order, Leaves: g.Leaves})
 			}
 			slices.SortFunc(out, compare)
 			return out
@@ -145,7 +145,7 @@ func (p *learned) Rank(v model.View) iter.Seq[model.Wish] {
 func (p *learned) NextChange(v model.View) model.Time {
 	h, next := p.history(v), p.next(p.levels, v)
 	for g := range v.Running() {
-		if t := h.until(p.levels, v.Now(), p.fresh(&g)); t > 0 && (next == 0 || t < next) {
+		if t := h.until(p.levels, v.Now(), p.sincePromotion(&g)); t > 0 && (next == 0 || t < next) {
 			next = t
 		}
 	}

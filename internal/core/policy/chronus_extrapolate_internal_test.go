@@ -23,14 +23,14 @@ func TestForecastsAreReadAsWritten(t *testing.T) {
 	} {
 		g := &model.GangView{Leaves: 2, Gangs: 1, Hints: &model.Hints{Model: "m", Duration: c.hours * model.Minute * 60}, Speeds: c.speeds, Ran: 100 * model.Second}
 		f := profiler{}.forecastAt(g, c.to)
-		f.on, f.by, f.did = 1, 9*int64(model.Second), 3*int64(model.Second)
+		f.gpusNow, f.creditedRun, f.credited = 1, 9*int64(model.Second), 3*int64(model.Second)
 		text := string(f.text())
 		is := strings.Replace(text, "did 3s of that by 9s, then on 1 GPU; ", "", 1)
 		if is != c.want || is == text {
 			t.Errorf("it says %q, want %q, and what it did", text, c.want)
 		}
 		got, rest := readForecast([]byte(text))
-		if got.at != f.at || got.takes != f.takes || got.on != f.on || got.by != f.by || got.did != f.did || string(rest) != "" || string(got.text()) != text {
+		if got.at != f.at || got.takes != f.takes || got.gpusNow != f.gpusNow || got.creditedRun != f.creditedRun || got.credited != f.credited || string(rest) != "" || string(got.text()) != text {
 			t.Errorf("%q is read as %+v", text, got)
 		}
 	}

@@ -57,7 +57,7 @@ func (p profiler) profiled(g *model.GangView) bool {
 	if p.nodes == 0 {
 		return true
 	}
-	r := readRecord(g.Note)
+	r := readChronusNote(g.Note)
 	return r.profiled || r.guaranteed()
 }
 
@@ -68,18 +68,18 @@ func (p profiler) share(pool model.Pool) int64 {
 
 // lasts is how long a gang is measured, from its start.
 func (p profiler) lasts(g *model.GangView) model.Duration {
-	return model.Duration(min(p.profileTime, profileEach*int64(holding(g)))) * model.Second
+	return model.Duration(min(p.profileTime, profileEach*int64(gpusHeld(g)))) * model.Second
 }
 
-// holding is how many GPUs a gang that runs has, with those that its members were promised.
-func holding(g *model.GangView) int32 { return gpusOf(g, max(g.Sizes.Live, g.Sizes.Least)) }
+// gpusHeld is how many GPUs a gang that runs has, with those that its members were promised.
+func gpusHeld(g *model.GangView) int32 { return gpusOf(g, max(g.Sizes.Live, g.Sizes.Least)) }
 
-// runsOn is on how many GPUs a gang runs: members that were only promised cells do not count.
-func runsOn(g *model.GangView) int32 { return gpusOf(g, max(g.Sizes.Runs, g.Sizes.Least)) }
+// gpusRunning is on how many GPUs a gang runs: members that were only promised cells do not count.
+func gpusRunning(g *model.GangView) int32 { return gpusOf(g, max(g.Sizes.Runs, g.Sizes.Least)) }
 
-// shows is the total run time that a gang's progress implies: all of its steps at the pace of
-// those made. It is 0 where it reported nothing since it started.
-func shows(g *model.GangView) int64 {
+// reportedRunTime is the total run time that a gang's progress implies: all of its steps at the
+// pace of those made. It is 0 where it reported nothing since it started.
+func reportedRunTime(g *model.GangView) int64 {
 	p := g.Progress
 	if p == nil || p.Step <= 0 || g.Started == 0 || p.StepAt <= g.Started {
 		return 0
@@ -95,7 +95,7 @@ func shows(g *model.GangView) int64 {
 // until is when the profile of a gang that runs ends.
 func (p profiler) until(g *model.GangView) model.Time {
 	last := p.lasts(g)
-	if t := shows(g); t > 0 && t <= profileShort*int64(model.Second) {
+	if t := reportedRunTime(g); t > 0 && t <= profileShort*int64(model.Second) {
 		last = max(last, profileShort*model.Second)
 	}
 	return g.Started.Add(last - g.RanBefore)
@@ -109,7 +109,7 @@ func (p profiler) change(v model.View) model.Time {
 		return 0
 	}
 	for g := range v.Running() {
-		if r := readRecord(g.Note); r.kind != profiles || g.Started == 0 {
+		if r := readChronusNote(g.Note); r.kind != noteProfiles || g.Started == 0 {
 			continue
 		}
 		if t := p.until(&g); next == 0 || t < next {
@@ -119,8 +119,8 @@ func (p profiler) change(v model.View) model.Time {
 	return next
 }
 
-// pool is what the gangs in the profiler's pool hold, and what profiles cost so far.
-type pool struct {
+// profilerPool is what the gangs in the profiler's pool hold, and what profiles cost so far.
+type profilerPool struct {
 	used  []int64 // leaves, by type
 	users map[model.Subject]int64
 	cost  profilerCost
@@ -128,7 +128,7 @@ type pool struct {
 
 // exempt notes the gangs that are larger than any pool as profiled, before deadlines are
 // judged: their declared run times must do. It reports whether to go on.
-func (l *look) exempt() bool {
+func (l *chronusPass) exempt() bool {
 	if l.nodes == 0 {
 		return true
 	}
@@ -141,7 +141,7 @@ func (l *look) exempt() bool {
 			large = append(large, g)
 		}
 	}
-	r := record{profiled: true}
+	r := chronusNote{profiled: true}
 	for i := range large {
 		if !l.yield(remember(large[i].Ref.Job, r.text(nil, 0))) {
 			return false
@@ -151,7 +151,7 @@ func (l *look) exempt() bool {
 }
 
 // poolable reports whether a gang would fit into the empty pool of some type.
-func (l *look) poolable(g *model.GangView) bool {
+func (l *chronusPass) poolable(g *model.GangView) bool {
 	for i := range l.pools {
 		if l.holdsIn(g, i) {
 			return true
@@ -162,62 +162,62 @@ func (l *look) poolable(g *model.GangView) bool {
 
 // holdsIn reports whether the pool in which a room counts is large enough for a gang, and the
 // gang can use the room.
-func (l *look) holdsIn(g *model.GangView, room int) bool {
-	return int64(g.Leaves) <= l.share(l.types[l.pools[room].kind]) && l.uses(g, room)
+func (l *chronusPass) holdsIn(g *model.GangView, room int) bool {
+	return int64(g.Leaves) <= l.share(l.types[l.pools[room].typeIndex]) && l.uses(g, room)
 }
 
 // measure ends the profiles that are over, and notes what they measured; gangs with deadlines
 // are to be judged at once. It reports whether to go on.
-func (l *look) measure() bool {
+func (l *chronusPass) measure() bool {
 	if l.nodes == 0 {
 		return true
 	}
-	l.pool = pool{make([]int64, len(l.types)), map[model.Subject]int64{}, l.cost()}
+	l.profilerPool = profilerPool{make([]int64, len(l.types)), map[model.Subject]int64{}, l.cost()}
 	var ended []model.GangView
 	for g := range l.v.Running() {
-		r := readRecord(g.Note)
+		r := readChronusNote(g.Note)
 		switch {
-		case r.kind != profiles:
+		case r.kind != noteProfiles:
 		case g.Started > 0 && l.until(&g) <= l.now:
 			ended = append(ended, g)
 		default: // counted with the members that have not started yet
 			sku := cell.TypeName(r.rest)
 			kind := slices.IndexFunc(l.types, func(p model.Pool) bool { return p.SKU == sku })
-			l.pool.take(max(kind, 0), &g, gpusOf(&g, g.Sizes.Now))
+			l.profilerPool.take(max(kind, 0), &g, gpusOf(&g, g.Sizes.Now))
 		}
 	}
 	slices.SortFunc(ended, func(a, b model.GangView) int { return compareGangs(&a, &b) })
 	for i := range ended {
-		g, cost := &ended[i], &l.pool.cost
+		g, cost := &ended[i], &l.profilerPool.cost
 		if now := l.v.Gang(g.Ref); l.profiled(&now) { // noted by another gang of its job already
 			continue
 		}
-		spent := times(min(int64(g.Ran), int64(l.until(g)-g.Started)+int64(g.RanBefore)), runsOn(g))
+		spent := times(min(int64(g.Ran), int64(l.until(g)-g.Started)+int64(g.RanBefore)), gpusRunning(g))
 		cost.measured, cost.spent = cost.measured+1, plus(cost.spent, spent/int64(model.Second))
-		r := record{profiled: true, measured: shows(g)}
+		r := chronusNote{profiled: true, measured: reportedRunTime(g)}
 		if len(l.types) > 1 || elastic(g) { // it might take another time elsewhere
-			r.where = place{runsOn(g), cell.TypeName(readRecord(g.Note).rest)}
+			r.where = place{gpusRunning(g), cell.TypeName(readChronusNote(g.Note).rest)}
 		}
 		if g.Note = r.text(nil, 0); hasDeadline(g) {
 			l.ended = append(l.ended, *g)
 			continue
 		}
 		r = l.asUsual(g)
-		if !l.yield(remember(g.Ref.Job, r.text(nil, 0))) || !l.settle(g, &r) {
+		if !l.yield(remember(g.Ref.Job, r.text(nil, 0))) || !l.resumeAfterProfile(g, &r) {
 			return false
 		}
 	}
 	return true
 }
 
-func (p *pool) take(kind int, g *model.GangView, gpus int32) {
+func (p *profilerPool) take(kind int, g *model.GangView, gpus int32) {
 	p.used[kind] += int64(gpus)
 	p.users[g.User] += int64(gpus)
 }
 
 // profile starts profiles while the pool has room, and preempts best effort for them. It
 // reports whether to go on.
-func (l *look) profile() bool {
+func (l *chronusPass) profile() bool {
 	if l.nodes == 0 {
 		return true
 	}
@@ -231,7 +231,7 @@ func (l *look) profile() bool {
 		}
 	}
 	if len(waiting) > 0 {
-		l.findRunning()
+		l.findPreemptible()
 	}
 	for i := range waiting {
 		now := l.v.Gang(waiting[i].Ref) // another gang of its job may have been noted since
@@ -242,23 +242,23 @@ func (l *look) profile() bool {
 			return false
 		}
 	}
-	return l.yield(remember(0, withEntry(l.v.Note(0), "profiler", l.pool.cost.text())))
+	return l.yield(remember(0, withEntry(l.v.Note(0), "profiler", l.profilerPool.cost.text())))
 }
 
 // startProfile starts a profile on the first type whose pool has room and where the gang finds
 // cells: its job may be limited to one type, or fit on no other. In a pinned cell it counts in
 // the pool of the type, too. It reports whether to go on.
-func (l *look) startProfile(g *model.GangView) bool {
+func (l *chronusPass) startProfile(g *model.GangView) bool {
 	at, gpus := 0, int32(0)
 	promised := l.v.Placed(g.Ref) // it keeps these cells, of the type asked for then
 	for i := range l.pools {
-		kind := l.pools[i].kind
+		kind := l.pools[i].typeIndex
 		share := l.share(l.types[kind])
 		if !l.holdsIn(g, i) || promised && l.v.SKU(g.Ref) != l.pools[i].SKU {
 			continue
 		}
 		at, gpus = kind, profileSize(g, min(share, l.pools[i].Leaves))
-		if l.pool.used[kind]+int64(gpus) > share || !l.admits(g, gpus, l.types[kind]) {
+		if l.profilerPool.used[kind]+int64(gpus) > share || !l.admits(g, gpus, l.types[kind]) {
 			continue
 		}
 		w := model.Wish{Gang: g.Ref, SKU: l.pools[i].SKU, Size: membersOn(g, gpus)}
@@ -273,20 +273,20 @@ func (l *look) startProfile(g *model.GangView) bool {
 	if gpus == 0 || !l.v.Placed(g.Ref) {
 		return true
 	}
-	l.pool.take(at, g, gpus)
-	switch r := readRecord(g.Note); {
-	case r.kind != profiles:
-		l.pool.cost.started++
+	l.profilerPool.take(at, g, gpus)
+	switch r := readChronusNote(g.Note); {
+	case r.kind != noteProfiles:
+		l.profilerPool.cost.started++
 	case string(r.rest) == string(l.types[at].SKU):
 		return true // it was stopped, and goes on
 	}
-	return l.yield(remember(g.Ref.Job, fmt.Appendf(nil, "%s %s", words[profiles], l.types[at].SKU)))
+	return l.yield(remember(g.Ref.Job, fmt.Appendf(nil, "%s %s", noteWords[noteProfiles], l.types[at].SKU)))
 }
 
 // admits reports whether a user may have so many more GPUs in a pool: one gang always, and no
 // more than all but half a node.
-func (l *look) admits(g *model.GangView, gpus int32, p model.Pool) bool {
-	has := l.pool.users[g.User]
+func (l *chronusPass) admits(g *model.GangView, gpus int32, p model.Pool) bool {
+	has := l.profilerPool.users[g.User]
 	return has == 0 || has+int64(gpus) <= l.share(p)-int64(p.PerNode)/2
 }
 
@@ -310,10 +310,11 @@ func (c *profilerCost) text() string {
 }
 
 // cost reads what is noted about the VC.
-func (l *look) cost() (c profilerCost) {
+func (l *chronusPass) cost() (c profilerCost) {
 	for e := range bytes.SplitSeq(l.v.Note(0), []byte("; ")) {
 		if rest, ok := bytes.CutPrefix(e, []byte("profiler ")); ok {
-			_, _ = fmt.Sscanf(string(rest), "%d started, %d measured, %d GPU-seconds", &c.started, &c.measured, &c.spent)
+			_, _ = fmt.Sscanf(string(rest), "%d started, %d measured, %d GPU-seconds", &c.started, &c.measured,
+				&c.spent)
 		}
 	}
 	return c

@@ -21,28 +21,28 @@ import (
 //
 // A job that was in the profiler's pool has "measured SECONDSs; " before that, with 0 where it
 // reported too little, or "measured SECONDSs on GPUS SKU; " where it may take another time
-// elsewhere. Then comes the extrapolated run time with "; ", if there is one (extrapolate.go).
-// The note of the VC has "PRIORITY LEASE: ..." for each priority, a summary of its last plan,
-// and "profiler ...", what profiles cost.
+// elsewhere. Then comes the extrapolated run time with "; ", if there is one
+// (chronus_extrapolate.go). The note of the VC has "PRIORITY LEASE: ..." for each priority, a
+// summary of its last plan, and "profiler ...", what profiles cost.
 
-// kind is what a note says.
-type kind uint8
+// noteKind is what a note says.
+type noteKind uint8
 
 const (
-	undecided kind = iota
-	demoted
-	promised
-	plannedFor
-	holds
-	profiles
+	noteUndecided noteKind = iota
+	noteDemoted
+	notePromised
+	notePlanned
+	noteHolds
+	noteProfiles
 )
 
-// words are how a kind is written.
-var words = [...]string{"", "demoted", "promised", "planned", "holds", "profiles"}
+// noteWords are how a kind is written.
+var noteWords = [...]string{"", "demoted", "promised", "planned", "holds", "profiles"}
 
-// record is a note about a job, read.
-type record struct {
-	kind   kind
+// chronusNote is a note about a job, read.
+type chronusNote struct {
+	kind   noteKind
 	option int32 // index of the guaranteed deadline
 	sku    cell.TypeName
 	rest   []byte // the leases as written, or what else follows
@@ -54,12 +54,12 @@ type record struct {
 	forecast       // what was extrapolated; nothing where takes is 0
 }
 
-func (r *record) guaranteed() bool {
-	return r.kind == promised || r.kind == plannedFor || r.kind == holds
+func (r *chronusNote) guaranteed() bool {
+	return r.kind == notePromised || r.kind == notePlanned || r.kind == noteHolds
 }
 
-// readRecord reads a note, and ignores what it does not understand.
-func readRecord(note []byte) (r record) {
+// readChronusNote reads a note, and ignores what it does not understand.
+func readChronusNote(note []byte) (r chronusNote) {
 	if rest, ok := bytes.CutPrefix(note, []byte("measured ")); ok {
 		var head []byte
 		head, note, _ = bytes.Cut(rest, []byte("; "))
@@ -74,9 +74,9 @@ func readRecord(note []byte) (r record) {
 		r.forecast, note = readForecast(note)
 	}
 	word, rest, _ := bytes.Cut(note, []byte(" "))
-	for i, w := range words {
+	for i, w := range noteWords {
 		if string(word) == w {
-			r.kind = kind(i)
+			r.kind = noteKind(i)
 		}
 	}
 	if !r.guaranteed() {
@@ -91,7 +91,7 @@ func readRecord(note []byte) (r record) {
 }
 
 // leases returns the leases from a first one on, which becomes lease 0.
-func (r *record) leases(first int64) leases.Vector {
+func (r *chronusNote) leases(first int64) leases.Vector {
 	var out leases.Vector
 	for rest := r.rest; len(rest) > 0; {
 		var part []byte
@@ -114,15 +114,15 @@ func (r *record) leases(first int64) leases.Vector {
 }
 
 // text writes a record with leases counted from a first one.
-func (r *record) text(set leases.Vector, first int64) []byte {
+func (r *chronusNote) text(set leases.Vector, first int64) []byte {
 	out := r.head()
 	if !r.guaranteed() {
-		if out = append(out, words[r.kind]...); len(r.rest) > 0 {
+		if out = append(out, noteWords[r.kind]...); len(r.rest) > 0 {
 			out = append(append(out, ' '), r.rest...)
 		}
 		return out
 	}
-	out = fmt.Appendf(out, "%s %d %s", words[r.kind], r.option, r.sku)
+	out = fmt.Appendf(out, "%s %d %s", noteWords[r.kind], r.option, r.sku)
 	end, sep := set.End(), byte(' ')
 	for t := 0; t < end; t++ {
 		if !set.Has(t) {
@@ -142,7 +142,7 @@ func (r *record) text(set leases.Vector, first int64) []byte {
 }
 
 // head is the part of the note before the kind: what was measured and extrapolated.
-func (r *record) head() []byte {
+func (r *chronusNote) head() []byte {
 	var out []byte
 	if r.profiled {
 		out = fmt.Appendf(out, "measured %ds", (r.measured+int64(model.Second)-1)/int64(model.Second))
@@ -155,8 +155,8 @@ func (r *record) head() []byte {
 }
 
 // demote writes that a gang is best effort, and why; "" says nothing.
-func (r *record) demote(why string) []byte {
-	out := append(r.head(), words[demoted]...)
+func (r *chronusNote) demote(why string) []byte {
+	out := append(r.head(), noteWords[noteDemoted]...)
 	if why != "" {
 		out = append(append(out, ' '), why...)
 	}

@@ -56,8 +56,8 @@ func (p *probe) proves(g *model.GangView, pools []model.Pool) bool {
 		})
 }
 
-// proving is the pool as of a look.
-type proving struct {
+// probationPool is the pool as of a look.
+type probationPool struct {
 	*probe
 	pools       []model.Pool
 	share, used int64 // leaves
@@ -68,8 +68,8 @@ type proving struct {
 const mostHeld = 256
 
 // proving sums up what the gangs on probation hold.
-func (p *probe) proving(v model.View) *proving {
-	out := &proving{probe: p}
+func (p *probe) proving(v model.View) *probationPool {
+	out := &probationPool{probe: p}
 	if p.nodes == 0 {
 		return out
 	}
@@ -85,21 +85,21 @@ func (p *probe) proving(v model.View) *proving {
 	return out
 }
 
-// holds reports whether a gang must wait for room in the pool.
-func (p *proving) holds(g *model.GangView) bool {
+// mustWait reports whether a gang must wait for room in the pool.
+func (p *probationPool) mustWait(g *model.GangView) bool {
 	return p.onProbation(g, p.pools) && int64(g.Leaves) > p.share-p.used
 }
 
 // why says why a gang must wait for room in the pool; "" is that it need not.
-func (p *proving) why(v model.View, g *model.GangView) string {
-	if !p.holds(g) {
+func (p *probationPool) why(v model.View, g *model.GangView) string {
+	if !p.mustWait(g) {
 		return ""
 	}
 	return fmt.Sprintf("its first attempt runs in a pool of %s, and %d are free", v.Amount(p.share), max(p.share-p.used, 0))
 }
 
 // wish adds to a wish with how many members a gang on probation begins.
-func (p *proving) wish(w model.Wish, g *model.GangView) model.Wish {
+func (p *probationPool) wish(w model.Wish, g *model.GangView) model.Wish {
 	if p.onProbation(g, p.pools) {
 		w.Size = g.Sizes.Least
 	}
@@ -107,7 +107,7 @@ func (p *proving) wish(w model.Wish, g *model.GangView) model.Wish {
 }
 
 // placed counts a gang in the pool once it is placed.
-func (p *proving) placed(g *model.GangView) {
+func (p *probationPool) placed(g *model.GangView) {
 	if p.onProbation(g, p.pools) {
 		p.used += int64(g.Leaves)
 	}
@@ -115,7 +115,7 @@ func (p *proving) placed(g *model.GangView) {
 
 // next is when the first gang has proven itself. That follows from its start: Ran counts up to
 // the last event, which may be later than View.Now.
-func (p *proving) next(v model.View) model.Time {
+func (p *probationPool) next(v model.View) model.Time {
 	var next model.Time
 	if p.nodes == 0 {
 		return 0

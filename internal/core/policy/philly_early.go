@@ -88,7 +88,7 @@ func (e *early) Watch(g *model.GangView) (note []byte, stop string) {
 // saves says how many GPU-hours a stop now saves, by the steps that a job reported; "" where
 // that is not known.
 func saves(g *model.GangView) string {
-	all := shows(g)
+	all := reportedRunTime(g)
 	if all == 0 || all <= int64(g.Ran) {
 		return ""
 	}
