@@ -236,8 +236,8 @@ func (s *State) TakeEnded() []model.JobStatus { return s.in.TakeEnded() }
 // Takes counts the GPUs of a job that has not ended.
 func (s *State) Takes(id model.JobID) int64 { return s.in.Takes(id) }
 
-// TellFor does what NameFor and Veil do to a state itself, until back is called. What the state
-// caches meanwhile serves every reader: no name of a job is in it.
+// TellFor does what NameFor and HideNames do to a state itself, until back is called. What the
+// state caches meanwhile serves every reader: no name of a job is in it.
 func (s *State) TellFor(reader model.Subject, hides func(*model.Job) bool) (back func()) {
 	return s.in.TellFor(reader, hides)
 }

@@ -101,7 +101,7 @@ type Log struct {
 	// Switches says in which order both streams of the task were printed: each StreamSwitch is how
 	// far one stream was when the other went on. Those up to the offsets in behind (of stdout and
 	// stderr) are left out, except the last one. What is printed after the last StreamSwitch is not
-	// in it. If the lengths of both logs are read first, and Turns after them, no StreamSwitch
+	// in it. If the lengths of both logs are read first, and Switches after them, no StreamSwitch
 	// within these lengths is missing. nil: the order is not known.
 	Switches func(behind [2]int64) ([]StreamSwitch, error)
 }

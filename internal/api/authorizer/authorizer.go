@@ -44,7 +44,7 @@ type Asker struct {
 	Principal  *access.Principal
 	Verb       access.Verb
 	Object     access.Object // of a route about a job, once the job is known
-	renewals   int           // counts the calls of Still, after which Reads looks up the rights again
+	renewals   int           // counts the calls of CheckStream, after which Reads looks up the rights again
 }
 
 // With puts an asker into a request's context.
@@ -156,13 +156,13 @@ const mostSeen = 10_000
 
 // Reads returns a function that reports for which jobs the asker may use its route, such as
 // to read their events. Events about no job are for askers that see all. The function is for
-// one goroutine. It follows the rights after each call of Still.
+// one goroutine. It follows the rights after each call of CheckStream.
 func (w *Authorizer) Reads(ctx context.Context) func(model.JobID) bool {
 	a := Of(ctx)
 	var table *access.Rights // the remembered jobs are valid for this table
 	seen, looks := map[model.JobID]bool{}, -1
 	return func(id model.JobID) bool {
-		if SeesAll(ctx) { // asked each time, since Still renews the principal
+		if SeesAll(ctx) { // asked each time, since CheckStream renews the principal
 			return true
 		}
 		if id == 0 {

@@ -18,7 +18,7 @@ import (
 )
 
 // Bounds on full lines in the audit log: of one user for each verb, and of one network for
-// wrong passwords. Lines beyond them go to Crowded. Administrators of the cluster have no
+// wrong passwords. Lines beyond them go to OverBound. Administrators of the cluster have no
 // bound: they could change the cluster as well.
 const (
 	mostLines    = 600
@@ -116,7 +116,7 @@ func (d *Directory) inFull(l *store.AuditLine) bool {
 	return d.auditBounds.users.inFull(l.Verb+" by "+l.Subject, d.now(), MaxUsers, false)
 }
 
-// bounded removes lines beyond their user's bound, and gives them to Crowded.
+// bounded removes lines beyond their user's bound, and gives them to OverBound.
 func (d *Directory) bounded(lines []store.AuditLine) []store.AuditLine {
 	return slices.DeleteFunc(lines, func(l store.AuditLine) bool {
 		if d.OverBound == nil || d.inFull(&l) {

@@ -9,7 +9,7 @@ package budget
 type Meter struct {
 	taken int64
 	stop  int64 // the bound on taken; 0: none
-	last  int64 // the bound with the reserve for More
+	last  int64 // the bound with the reserve for WithinReserve
 	early int   // searches that were cut short, and found nothing
 }
 
@@ -37,7 +37,7 @@ func (m *Meter) Left(n int64) int64 {
 }
 
 // Within bounds later steps to n, or to fewer where less is left, and returns the earlier bound
-// for Until. Where there was no bound, a reserve of a quarter more is kept for More.
+// for Restore. Where there was no bound, a reserve of a quarter more is kept for WithinReserve.
 func (m *Meter) Within(n int64) (had int64) {
 	if had = m.stop; had == 0 {
 		m.last = m.taken + n + n/4
@@ -47,7 +47,7 @@ func (m *Meter) Within(n int64) (had int64) {
 }
 
 // WithinReserve bounds later steps to one in parts of what is left with the reserve, where the
-// bound leaves less. It returns the earlier bound for Until.
+// bound leaves less. It returns the earlier bound for Restore.
 func (m *Meter) WithinReserve(parts int64) (had int64) {
 	if had = m.stop; had > 0 {
 		m.stop = max(had, m.taken+(m.last-m.taken)/parts)

@@ -90,7 +90,7 @@ func (s *Limiter) Wait(ctx context.Context, by string) (leave func(), err error)
 	return sync.OnceFunc(func() { s.free(by) }), nil
 }
 
-// SetOnTurn sets Given while places are in use; nil sets none.
+// SetOnTurn sets OnTurn while places are in use; nil sets none.
 func (s *Limiter) SetOnTurn(f func(by string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

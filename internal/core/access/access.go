@@ -233,8 +233,8 @@ type Object struct {
 	Owner string // of a job; "" where there is none
 }
 
-// Answer says whether a request is allowed. Without Seen the asker must not learn that the object
-// exists.
+// Answer says whether a request is allowed. Without Visible the asker must not learn that the
+// object exists.
 type Answer struct {
 	OK      bool
 	Visible bool

@@ -130,7 +130,7 @@ func (c charging) canDoom(space int32, root RootID, id CellID) bool {
 	return true
 }
 
-// Doom binds an unbound root to a bad free cell, as Ailing said.
+// Doom binds an unbound root to a bad free cell, as DueCharge said.
 func (c *Cluster) Doom(space int32, root RootID, id CellID) {
 	if !c.rebind(space, root, id) {
 		panic("cell: a doomed root cannot be bound")

@@ -29,7 +29,7 @@ type Cluster struct {
 	leaves           []leaf
 	nodes            []NodeFaults // by node: why it gets no new work
 	idle             []int32      // of each cell: leaves below that are idle: free and healthy
-	preemptible      []int32      // of each cell: preemptible leaves below (see Loose)
+	preemptible      []int32      // of each cell: preemptible leaves below (see PreemptibleCount)
 	bad              []int32      // of each cell: bad leaves below
 	bins             [][]nodeBin
 	kinds            []kinds                 // by chain

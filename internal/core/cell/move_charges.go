@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// ChargeMove moves charges for bad hardware: Spared are taken back, the innermost first, and Doomed
-// are made instead, the outermost first.
+// ChargeMove moves charges for bad hardware: Undoomed are taken back, the innermost first, and
+// Doomed are made instead, the outermost first.
 type ChargeMove struct{ Undoomed, Doomed []Charge }
 
 // ChargeMoveRequest asks how charges can be moved for a waiting gang.

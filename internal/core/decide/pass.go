@@ -23,8 +23,8 @@ type Memory struct {
 	records  []model.Record // backs what Decide returns; all up to len is in use
 	digests  *strings.Builder
 	walker   walker             // of the current walk
-	heads    []index.Head       // for Ordered
-	lines    []model.ShapeGroup // for Lines
+	heads    []index.Head       // for WaitingByKey
+	lines    []model.ShapeGroup // for ShapeGroups
 	waits    []index.Merge      // for opportunistic
 	chosen   []index.PartyGroup // for Parties
 	counts   []int              // for Parties

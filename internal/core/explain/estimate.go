@@ -150,7 +150,7 @@ type Forecast struct {
 	PlannedIn    map[model.AttemptID]model.AttemptState // the state in which the end was planned
 	Began        map[model.JobID]model.Time             // when jobs first got cells
 	Steps        int                                    // decisions taken
-	bounded      bool                                   // Steps reached Most
+	bounded      bool                                   // Steps reached MaxSteps
 	endsEarlier  bool                                   // an attempt likely ends before its latest end
 	openEnded    bool                                   // an attempt with only a known limit ended
 	ended        int                                    // attempts that ended

@@ -80,8 +80,8 @@ type dirty struct {
 	Chains      []int64      // by chain: its leaves
 	Timed       []int32      // spaces of the VCs with an order that changes as time passes
 	NextChanges []NextChange // by space
-	// Exhausted, by space, says where the last walk left nothing to later arrivals. Turns counts
-	// the changes that concern every VC.
+	// Exhausted, by space, says where the last walk left nothing to later arrivals. FullChanges
+	// counts the changes that concern every VC.
 	Exhausted   []Exhausted
 	FullChanges uint64
 	CellChanges uint64 // counts changes after which some gang may get cells

@@ -86,7 +86,7 @@ type waitGroups struct {
 	prio   cell.Priority
 	Kept   model.WaitIndex // what a Keeper keeps, without members above a minimum; nil until it asks
 	Groups []WaitGroup
-	at     map[groupKey]int32 // indices of Lines; nil until needed
+	at     map[groupKey]int32 // indices of Groups; nil until needed
 }
 
 // waitIndex is the wait groups of all VCs. Opportunistic gangs always stand in them, guaranteed

@@ -16,7 +16,7 @@ import (
 type ConfigPair struct {
 	Before, After          *Config
 	OldVCConfig            func(cell.VCName) VCConfig // a VC's policy and settings before
-	OldCluster, NewCluster *cell.Cluster              // clusters of Before and After; Was may be nil
+	OldCluster, NewCluster *cell.Cluster              // clusters of Before and After; OldCluster may be nil
 	Renamed                []Rename
 	RenamedNodes           []NodeRename
 }

@@ -264,9 +264,9 @@ type Wish struct {
 	// then; nil preempts none. A gang is spared that has not run for the VC's minimum run time and
 	// the policy's quantum, or whose job used up its budget of preemptions.
 	Preemptible iter.Seq[GangRef]
-	// IsBehind says, with Over, whether a waiting gang with a booking or a promise of cells is
-	// behind this one, so that Over would yield it if it ran. With nil those are the booked gangs
-	// that come later in the run order, and none with a promise.
+	// IsBehind says, with Preemptible, whether a waiting gang with a booking or a promise of cells
+	// is behind this one, so that Preemptible would yield it if it ran. With nil those are the
+	// booked gangs that come later in the run order, and none with a promise.
 	IsBehind func(GangRef) bool
 	// Prefer are nodes to use if the gang fits on them alone, when its job names
 	// none itself.
@@ -290,13 +290,13 @@ type Wish struct {
 	// suspendable) or packed (hint packable), or where their memory does not fit together.
 	Turns   [][]GangRef
 	Quantum Duration
-	// Move relocates Gang, which runs: it is promised cells within Only and Within, and stopped.
-	// If the promise is taken back the gang waits with Moved set. It is refused where the gang
-	// fits nowhere else now, and for jobs without checkpoints.
+	// Move relocates Gang, which runs: it is promised cells within OnlyNodes and Within, and
+	// stopped. If the promise is taken back the gang waits with Moved set. It is refused where the
+	// gang fits nowhere else now, and for jobs without checkpoints.
 	Move bool
 	// MoveOthers, where it is set, asks to relocate other gangs so that Gang, which waits, gets
-	// cells within Only and Within. It is refused where Gang would start without that, where a gang
-	// that must make room fits nowhere else, or beyond the bounds of MoveOthers.
+	// cells within OnlyNodes and Within. It is refused where Gang would start without that, where a
+	// gang that must make room fits nowhere else, or beyond the bounds of MoveOthers.
 	MoveOthers *MoveOthers
 	// Size, where it is set, is how many members an elastic job may have from now on: the first so
 	// many. The members of a waiting gang start together on free cells, or as room is found, the
@@ -310,7 +310,7 @@ type Wish struct {
 	OnOwnNodes bool
 	// ShrinkOthers lets members of other jobs of this priority be preempted for a gang that does
 	// not fit otherwise: those above the usual size of their job, the last first. It is for
-	// policies without Over.
+	// policies without Preemptible.
 	ShrinkOthers bool
 	// Last ends the walk of a VC in this decision with this wish: nothing is left to lower
 	// priorities, since the same decision is to make room for a gang of this priority (Tuner).
@@ -395,7 +395,7 @@ type View interface {
 	// index.
 	WaitIndex() (WaitIndex, []GangView)
 	// Queue returns the gangs of Waiting as one party. It includes those of a shape that found
-	// nothing: a policy that can do nothing for one of a shape calls Pass.
+	// nothing: a policy that can do nothing for one of a shape calls NextShape.
 	Queue() PartyGangs
 	// Moving reports whether any gang, of any VC, was stopped to be relocated and does not run
 	// yet. If not, no waiting gang is Moved.
@@ -545,12 +545,12 @@ type Pool struct {
 	SKU     cell.TypeName
 	Leaves  int64
 	PerNode int32 // the most of these leaves that one node has
-	// Cells are what it is made of: first what is not pinned, by rising Part, then the
+	// Cells are what it is made of: first what is not pinned, by rising Size, then the
 	// pinned cells.
 	Cells []PoolCells
 }
 
-// PoolCells are the cells of a Pool that hold gangs of up to Part leaves within one node: cells of
+// PoolCells are the cells of a Pool that hold gangs of up to Size leaves within one node: cells of
 // that size, or larger ones made of several. A pinned cell is only for jobs that name it.
 type PoolCells struct {
 	Pinned cell.PinnedID

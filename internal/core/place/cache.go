@@ -11,7 +11,7 @@ type Cache struct {
 	configs, health uint64                    // versions for which the entries hold
 	fitsEmpty       map[loneFit]bool          // whether it fits the cluster with nothing in use
 	neverFits       map[tables.FitKey]bool    // by VC and shape, see NeverFits
-	close           map[reachKey][]cell.Level // results of Meeting
+	close           map[reachKey][]cell.Level // results of ReachLevels
 }
 
 // maxJudged bounds how many answers each part of the cache holds.

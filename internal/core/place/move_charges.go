@@ -16,7 +16,7 @@ import (
 // such a gang (postponed) until all other VCs were walked: gangs that need no move go first, in
 // every VC. The others follow by priority and submission, whatever their VC.
 //
-// Each gang has one turn in a Decide (Moving.TurnIn). A gang that found nothing before its VC
+// Each gang has one turn in a Decide (ChargeMoves.TurnIn). A gang that found nothing before its VC
 // stopped has no second turn: it must not take what gangs behind it got since. It is looked at
 // in the next decision. The walks end, since each move starts a gang or gives it a reservation.
 
@@ -40,7 +40,7 @@ func (a QueuePos) Compare(b QueuePos) int {
 // ChargeMoves is what the walks of one Decide share about moving charges.
 type ChargeMoves struct {
 	MoveBefore   QueuePos              // only gangs before it may move charges
-	StoppedAt    QueuePos              // the gang at which the VC's walk stopped; Everybody if none
+	StoppedAt    QueuePos              // the gang at which the VC's walk stopped; NoGang if none
 	AnySettled   bool                  // jobs, nodes or charges were settled before the walks
 	Walks        int                   // number of walks of VCs so far
 	Tries        int                   // failed tries to move charges, since the last success in this walk

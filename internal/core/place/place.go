@@ -71,7 +71,7 @@ func (s *Finder) Request(w Want) cell.Request {
 	return r
 }
 
-// reachKey is the key under which Meeting remembers its result.
+// reachKey is the key under which ReachLevels remembers its result.
 type reachKey struct {
 	tables.FitKey
 	near model.Within

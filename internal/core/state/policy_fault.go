@@ -99,7 +99,7 @@ func (s *State) applyPolicyFailed(e model.PolicyFailed) {
 }
 
 // makePolicy makes the policy that serves a VC. If another program accepted it and this one cannot
-// make it, the fallback serves the VC, and Unmade says so.
+// make it, the fallback serves the VC, and FailedToMake says so.
 func (s *State) makePolicy(vc cell.VCName) model.Policy {
 	c := s.ServingConfig(vc)
 	p, err := s.NewPolicy.Make(c)

@@ -13,7 +13,7 @@ import (
 )
 
 // Span is when an attempt should end: between Early and Late; 0 is unknown, and Why says why. Soon
-// is what Early rests on, Basis what Late rests on.
+// is what Early rests on, LateBasis what Late rests on.
 type Span struct {
 	Early, Late           model.Time
 	EarlyBasis, LateBasis model.EndBasis

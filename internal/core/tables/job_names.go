@@ -24,8 +24,8 @@ func (s *Tables) NameFor(reader model.Subject) { s.Names.Reader = reader }
 // HideNames hides the names of some jobs in the texts of a copy of a state.
 func (s *Tables) HideNames(hides func(*model.Job) bool) { s.Names.veil = hides }
 
-// TellFor does what NameFor and Veil do to a state itself, until back is called. What the state
-// caches meanwhile serves every reader: no name of a job is in it.
+// TellFor does what NameFor and HideNames do to a state itself, until back is called. What the
+// state caches meanwhile serves every reader: no name of a job is in it.
 func (s *Tables) TellFor(reader model.Subject, hides func(*model.Job) bool) (back func()) {
 	to, veil := s.Names.Reader, s.Names.veil
 	s.Names.Reader, s.Names.veil = reader, hides

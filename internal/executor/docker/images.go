@@ -170,7 +170,7 @@ func (s *Images) Prefetch(ctx context.Context, w *ImageWant) error {
 	before, err := s.noted(w)
 	if err == nil {
 		early := *w
-		early.Always = false // only the start does that: Ready may be called every minute
+		early.Always = false // only the start does that: Prefetch may be called every minute
 		_, _, err = s.find(ctx, &early, before)
 	}
 	return err

@@ -66,8 +66,8 @@ const (
 	leavePause = 500 * time.Millisecond
 )
 
-// Leave removes the network of a job that has no attempt left. If that fails, Sweep removes it
-// later, while the server runs or when it starts again.
+// Leave removes the network of a job that has no attempt left. If that fails, RemoveUnused removes
+// it later, while the server runs or when it starts again.
 func (n *Networks) Leave(ctx context.Context, job int64) {
 	for range leaveTries {
 		select {

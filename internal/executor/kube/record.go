@@ -24,8 +24,8 @@ type record struct {
 	// gone.
 	Refused  *model.TaskRefused `json:"refused,omitempty"`
 	Refusing *model.TaskRefused `json:"refusing,omitempty"`
-	// Namespace is the pod's; "" is the server's own. Space says that the refusal is for its
-	// namespace's sake, and not for its node's.
+	// Namespace is the pod's; "" is the server's own. NamespaceFault says that the refusal is for
+	// its namespace's sake, and not for its node's.
 	Namespace      string `json:"namespace,omitempty"`
 	NamespaceFault bool   `json:"space,omitempty"`
 	// Devices are the devices that its claims were given, each as POOL/DEVICE.

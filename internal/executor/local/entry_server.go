@@ -30,7 +30,7 @@ type EntryHost struct {
 
 // EntryServer is the way in to a running task, for commands and connections. Commands wait there
 // until the supervisor starts them, since only it knows whether the task runs. A nil EntryServer
-// lets none in. Its methods are for the supervisor's loop, except Bell.
+// lets none in. Its methods are for the supervisor's loop, except CommandWaits.
 type EntryServer struct {
 	host  EntryHost
 	l     *net.UnixListener

@@ -113,7 +113,7 @@ const (
 	MaxLeases = 2048
 	MaxJobs   = 1 << 15
 	MaxGPUs   = 1 << 19 // of a job, and of a lease
-	MaxReward = 1 << 30 // of an option, and of Now
+	MaxReward = 1 << 30 // of an option, and of CurrentWorth
 )
 
 // Validate returns everything that is wrong with a problem, joined, or nil.

@@ -293,7 +293,7 @@ func (s *Solver) worth(j int32) int64 {
 }
 
 // shiftCurrent moves single leases to or from lease 0, larger jobs first, as the
-// sign of Now wants. It changes no reward.
+// sign of CurrentWorth wants. It changes no reward.
 func (s *Solver) shiftCurrent(p *Problem) {
 	if p.CurrentWorth == 0 || s.words == 0 {
 		return

@@ -108,7 +108,7 @@ func (s *NotYet) Error() string { return s.Why }
 
 // ShareClaim makes a claim that belongs to a pod, or adds the pod to the owners of an existing
 // one. It adds it only if each owner is beside (shares the devices with the pod) or gone. A claim
-// without a living owner is deleted, and made anew by the next call. *Soon says that the claim
+// without a living owner is deleted, and made anew by the next call. *NotYet says that the claim
 // cannot be had yet.
 func (c *Client) ShareClaim(ctx context.Context, claim *Claim, beside, gone func(metav1.OwnerReference) bool) error {
 	body, err := json.Marshal(claim)

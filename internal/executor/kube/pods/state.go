@@ -28,8 +28,8 @@ type State struct {
 	Exit  model.Exit
 	// Refused says why a pod that has ended never ran; "" when it ran, or was asked to end.
 	Refused string
-	// Why says what a waiting pod waits for, where that is unusual. Job says that its job is to
-	// blame, Fetch that its image does not come.
+	// Why says what a waiting pod waits for, where that is unusual. JobFault says that its job is
+	// to blame, Fetch that its image does not come.
 	Why             string
 	JobFault, Fetch bool
 }
