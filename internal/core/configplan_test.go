@@ -242,7 +242,7 @@ func (w *world) compareJobs(plan *model.ConfigPlan, after *core.State) {
 		if now.By != nil && (e.Fate == model.IsStopped || e.Fate == model.Opportunistic && e.For != nil) {
 			by = now.By.Job
 		}
-		called := model.NamedJob{}
+		called := model.JobCalled{}
 		if e.For != nil {
 			called = *e.For
 		}

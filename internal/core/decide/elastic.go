@@ -8,6 +8,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/place"
 	"github.com/combsched/comb/internal/core/tables"
+	"github.com/combsched/comb/internal/core/timeline"
 )
 
 // stopExtras stops the members above a minimum that ends.
@@ -124,7 +125,7 @@ func (w *walker) grantExtra(e index.Queued) {
 
 // blockedExtra returns the chains that a member above a minimum must leave alone.
 func (w *walker) blockedExtra(j *tables.Job) []bool {
-	return eitherOf(w.blockedFor(j.ID), w.s.OtherTypes(j, 1))
+	return place.EitherOf(w.blockedFor(j.ID), w.s.OtherTypes(j, 1))
 }
 
 // OtherTypes returns the chains of types that the minimum does not use, for a member that must
@@ -201,16 +202,16 @@ func (s *Pass) startWhole(w place.Want, p whole) {
 }
 
 // startWhole is placeWhole beside the bookings of others.
-func (o *bookings) startWhole(a candidate) bool {
-	if a.g != 0 || !a.j.Spec.Partial() {
+func (o *bookings) startWhole(a timeline.Candidate) bool {
+	if a.G != 0 || !a.J.Spec.Partial() {
 		return false
 	}
-	w := o.want(a, o.kept(a, o.s.Now, a.until(o.s.Now)))
+	w := o.Want(a, o.Beside(a))
 	p, ok := o.s.planWhole(w)
 	if ok {
-		o.release()
+		o.Release()
 		o.s.startWhole(w, p)
-		o.started(a)
+		o.Started(a)
 	}
 	return ok
 }

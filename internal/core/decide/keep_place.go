@@ -137,10 +137,10 @@ func (w *walker) reserveOneReturning(j *tables.Job, g int32, strict bool) {
 	may := s.Attempts[j.Gangs[g].Attempt].Cause != model.EndRefused && !choosesPlaces(&s.Index, w.space) &&
 		!w.pinBlocked(j.ID, &j.Gangs[g]) && s.HasTurn(ref)
 	if o := w.bookings; o != nil {
-		o.heard = heard{}
-		o.enterPriority(j.Spec.Priority)
-		a := o.candidateOf(j, g)
-		a.overPeers = true // bookings of gangs behind it are no obstacle
+		o.AskAnew()
+		o.enter(j.Spec.Priority)
+		a := o.CandidateOf(j, g)
+		a.OverPeers = true // bookings of gangs behind it are no obstacle
 		o.keepToType(&a, "")
 		if may && o.start(a) {
 			return
@@ -222,10 +222,10 @@ func (w *walker) holdPlace(wish model.Wish) {
 	defer preferring(w.bookings, wish.Prefer)()
 	turn := s.HasTurn(wish.Gang)
 	if o := w.bookings; o != nil {
-		o.heard = heard{}
-		o.enterPriority(j.Spec.Priority)
-		a := o.candidateOf(j, g)
-		a.overPeers = true // bookings of gangs behind it are no obstacle
+		o.AskAnew()
+		o.enter(j.Spec.Priority)
+		a := o.CandidateOf(j, g)
+		a.OverPeers = true // bookings of gangs behind it are no obstacle
 		o.keepToType(&a, wish.SKU)
 		if turn && o.start(a) {
 			return

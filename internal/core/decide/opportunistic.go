@@ -178,15 +178,15 @@ func (w *walker) upgrade(a *tables.Attempt) {
 		return
 	}
 	if o := w.bookings; o != nil {
-		o.holdBinding(a)
-		defer o.reholdAfterUpgrade()
+		o.HoldBinding(a)
+		defer o.ReholdAfterUpgrade()
 	}
 	binds, sh, ok := s.PlanUpgrade(a)
 	if !ok {
 		return
 	}
 	if o := w.bookings; o != nil {
-		o.release()
+		o.Release()
 	}
 	s.shiftCharges(sh)
 	s.LookAgain.All = s.LookAgain.All || len(sh.Undoomed) > 0 || bindsBad(s.Cluster, s.Jobs[a.Job].Space, binds)
@@ -200,12 +200,8 @@ func (w *walker) leavesBlocked(a *tables.Attempt) bool {
 	var kept cell.LeafSet
 	if o := w.bookings; o != nil {
 		j := &s.Jobs[a.Job]
-		o.enterPriority(j.Spec.Priority)
-		for i := range o.books {
-			if b := &o.books[i]; o.precedes(b, a) {
-				kept = kept.With(b.set)
-			}
-		}
+		o.enter(j.Spec.Priority)
+		kept = o.Binding(a)
 	}
 	f := s.Cluster.Forest()
 	for _, t := range s.Cluster.Alloc(a.Alloc).Placement.Tasks {

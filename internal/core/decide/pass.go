@@ -8,6 +8,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/place"
 	"github.com/combsched/comb/internal/core/tables"
+	"github.com/combsched/comb/internal/core/timeline"
 )
 
 // Pass does the work of one Decide after the other.
@@ -77,105 +78,20 @@ type missed struct {
 	blocked []bool
 }
 
-// bookings are the bookings of one VC during one walk.
+// bookings are the bookings of one VC during one walk, and what the walk does beside them.
 type bookings struct {
-	s          *Pass
-	w          *walker
-	space      int32
-	prefer     cell.NodeSet // nodes that the policy of the tried gang prefers
-	easy       bool
-	prio       cell.Priority // the lowest priority that the walk has reached
-	books      []booking
-	held       []cell.RootID
-	failed     map[passKey]bool
-	unbookable map[string]model.Duration // by shape, the shortest gang that found nothing to book
-	endless    []model.JobID             // by chain, first unbookable job; none without limit passes it
-	waiting    int                       // how many gangs found nothing
-	lastTurn   int64                     // turn of the latest booking
-	heldUp     int                       // len(Out) when a gang first blocked unbooked; else None
-	displaced  []model.GangRef           // gangs whose bookings were passed and ended
-	idle       cell.LeafSet
-	ends       []ending
-	leftBy     []model.Time // by attempt slot: when it has left at the latest
-	size       int32        // leaves of the VC's quota
-	stopping   []int32      // slots of the VC's attempts that were told to stop
-	moved      bool         // idle, ends, over and told are stale
-	waiters    []waiter
-	heard      heard
-	changes    int    // how many bookings ended in this walk
-	aside      uint64 // bit set of bookings whose cells are not held during a search
-}
-
-// heard caches, for one gang, which bookings its policy puts behind it. asked and behind are
-// bit sets.
-type heard struct {
-	of            model.GangRef
-	asked, behind uint64
+	*timeline.Timeline
+	s       *Pass
+	w       *walker
+	waiting int // how many gangs found nothing
+	heldUp  int // len(Out) when a gang first blocked unbooked; else None
+	waiters []waiter
 }
 
 // waiter is a gang that found nothing at its turn.
 type waiter struct {
-	candidate
-	changes int // bookings.changes at its last try
-}
-
-// candidate is a gang that asks for cells beside the bookings.
-type candidate struct {
-	j         *tables.Job
-	g         int32
-	ref       model.GangRef
-	prio      cell.Priority
-	length    model.Duration           // its time limit and grace; 0 without limit
-	overPeers bool                     // it may preempt gangs of its priority behind it
-	behind    func(model.GangRef) bool // whether a booked gang is behind it; nil: all not reached yet
-	blocked   []bool                   // by chain: reserved for gangs before it
-	size      int32                    // members it is to have; 0 is the usual number
-	others    []bool                   // by chain: of a type that it must not have
-	by        model.Time               // latest start when its own booking is set aside; 0 for none
-	turn      int64                    // turn of its booking; 0 without one
-	atBooking bool                     // it asks for its booked cells
-	late      model.Duration           // how much later than told these are free
-}
-
-// ending says when a guaranteed attempt has left its cells at the latest.
-type ending struct {
-	at     model.Time // forever if unknown
-	prio   cell.Priority
-	leaves int32
-}
-
-// passKey is the key for failed tries: gangs of equal keys fare alike.
-type passKey struct {
-	shape string     // with the chains in asking.others
-	mask  uint64     // bit set of bookings that it must leave alone
-	by    model.Time // when its cells must be free; 0 without a booking
-	limit bool       // it has a time limit; without one, bookings.endless binds it
-	aside uint64     // bookings.aside
-	size  int32      // wished number of members
-	takes bool       // it may preempt its own priority
-}
-
-// booking is a booking in force during one walk.
-type booking struct {
-	ref          model.GangRef
-	prio         cell.Priority
-	start        model.Time // start as told; 0: unknown, and the cells are kept from now on
-	first        model.Time // the earliest start that was told
-	freeUnpassed model.Time // when its cells would be free if no gang had passed it; at least first
-	free         model.Time // when its cells are free; later than start after slow starts
-	end          model.Time // when the gang has left them again; forever without a limit
-	turn         int64
-	since        model.Time // when the booking was made
-	after        []model.JobID
-	leaves       []cell.LeafID
-	set          cell.LeafSet
-	binds        []cell.Bind
-	chains       []bool
-	pins         []cell.PinnedID
-	due          bool // told for now: what is still in the way should leave any moment
-	ended        bool // it has ended
-	ranked       bool // the walk came to its gang: it is before all that follow
-	keepsCells   bool // it keeps its cells under easy as well; see ranked
+	timeline.Candidate
+	changes int // Timeline.Changes at its last try
 }
 
 // pinWait is a pinned cell with the job that waits for it. Gangs of that job may still use it.

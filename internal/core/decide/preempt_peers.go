@@ -12,6 +12,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/place"
 	"github.com/combsched/comb/internal/core/tables"
+	"github.com/combsched/comb/internal/core/timeline"
 )
 
 // Within one priority only the policy says what may be preempted: Wish.Preemptible names the
@@ -186,26 +187,15 @@ func (s *Pass) promisedLeaves(slots []int32) int64 {
 	return n
 }
 
-// planOverPeers is Pass.planOverPeers beside the bookings of others. Gangs later in the order may
-// stop fewer, so where one found nothing, those with an equal key find nothing either.
-func (o *bookings) planOverPeers(a candidate, wish model.Wish) (p place.Plan, ok bool) {
+// planOverPeers is Pass.planOverPeers beside the bookings of others.
+func (o *bookings) planOverPeers(a timeline.Candidate, wish model.Wish) (p place.Plan, ok bool) {
 	if !wish.MayPreempt() {
 		return p, false
 	}
-	mask, gg := o.mask(a, o.s.Now, forever), &a.j.Gangs[a.g]
-	key := passKey{shape: wish.Shape(gg.Shape.Text) + fmt.Sprint(a.blocked, wish.Preemptible != nil, wish.IgnoreQuantum), mask: mask,
-		limit: a.length > 0, aside: o.aside, size: a.size, takes: true}
-	if i := o.find(a.ref); i >= 0 {
-		key.by = o.books[i].free
-	}
-	alone := gg.Avoids() || wish.OnlyNodes != nil || wish.FreeOnly || o.s.SparesSome(a.j)
-	if !alone && o.failed[key] {
-		return place.Plan{}, false
-	}
-	if p, ok = o.s.planOverPeers(o.want(a, o.union(mask)), wish); !ok && !alone {
-		o.failed[key] = true
-	}
-	return p, ok
+	gg := &a.J.Gangs[a.G]
+	shape := wish.Shape(gg.Shape.Text) + fmt.Sprint(a.Blocked, wish.Preemptible != nil, wish.IgnoreQuantum)
+	alone := gg.Avoids() || wish.OnlyNodes != nil || wish.FreeOnly || o.s.SparesSome(a.J)
+	return o.PlanWith(a, shape, alone, func(q place.Want) (place.Plan, bool) { return o.s.planOverPeers(q, wish) })
 }
 
 // peersBehind returns the allocations that a gang may preempt in its own priority, first to go

@@ -123,7 +123,7 @@ func (w *walker) walk() {
 		goOn := w.walkPriority(prio)
 		ranked := len(s.Out)
 		if goOn {
-			w.bookings.endRestrained()
+			w.bookings.endRestrained(space, prio)
 		}
 		w.bookings.revisit()
 		if w.mustLookAgain() {
@@ -211,7 +211,7 @@ func (w *walker) reaches(ref model.GangRef) bool {
 	}
 	w.bookings.reach(ref, w.view.prio)
 	w.done = !w.bookings.any()
-	return !w.done && w.bookings.find(ref) >= 0 // only booked cells can be left to a gang
+	return !w.done && w.bookings.Has(ref) // only booked cells can be left to a gang
 }
 
 // NextPriority returns the highest priority below p at which a gang of a VC waits for cells or
@@ -342,26 +342,13 @@ func (w *walker) block(q place.Want) {
 	}
 }
 
-// blockedFor returns the chains that are blocked for a job. Gangs of one job do not block each
-// other.
-func (w *walker) blockedFor(id model.JobID) []bool {
-	var out []bool // for most jobs there are none
-	for i, by := range w.blocked {
-		if by == 0 || by == id {
-			continue
-		}
-		if out == nil {
-			out = make([]bool, len(w.blocked))
-		}
-		out[i] = true
-	}
-	return out
-}
+// blockedFor returns the chains that are blocked for a job.
+func (w *walker) blockedFor(id model.JobID) []bool { return place.BlockedFor(w.blocked, id) }
 
 // blockedWish returns the chains that a wish must not use: those blocked for its job, and all
 // of other types than the one it names.
 func (w *walker) blockedWish(wish model.Wish) []bool {
-	return eitherOf(w.blockedFor(wish.Gang.Job), w.s.typesBut(wish.SKU))
+	return place.EitherOf(w.blockedFor(wish.Gang.Job), w.s.typesBut(wish.SKU))
 }
 
 // typesBut returns the chains of all types but one; nil for "".
@@ -375,17 +362,6 @@ func (s *Pass) typesBut(sku cell.TypeName) []bool {
 		out[i] = f.Chains[i].SKU != sku
 	}
 	return out
-}
-
-// eitherOf returns the union of two sets of chains; nil is empty.
-func eitherOf(a, b []bool) []bool {
-	if a == nil || b == nil {
-		return append(a, b...)
-	}
-	for i := range a {
-		a[i] = a[i] || b[i]
-	}
-	return a
 }
 
 // fails notes a shape that found nothing.
@@ -528,4 +504,32 @@ func (w *walker) remember(n *model.Note) {
 		w.missedAt++
 	}
 	s.emit(model.Noted{VC: vc, Policy: s.PolicyOf(vc), Job: n.Job, Data: n.Data})
+}
+
+// planWish finds cells for a gang as its policy wishes, unless the failure of an earlier gang
+// says that there are none. picky gangs, members above a minimum and limits on distance have
+// answers of their own.
+func (w *walker) planWish(q place.Want, wish model.Wish, picky bool) (place.Plan, bool) {
+	s, j, sh := w.s, q.J, q.Gang().Shape
+	if wish.FreeOnly {
+		r := s.Request(q)
+		res, ok := s.Cluster.Place(&r)
+		return place.Plan{Placement: res.Placement}, ok
+	}
+	// PlanClearing gives up above MaxCleared holders. A lower priority has fewer below it, so
+	// that the failure may say nothing of it.
+	of := place.Miss{SKUs: sh.Skus, Load: sh.Load, Rank: int32(j.Spec.Priority),
+		Level: len(s.Holders[w.space]) > place.MaxUnbound}
+	early, like := s.Cluster.Work().Early(), !picky && sh.Load != nil && !j.Spec.Gangs[q.G].Extra &&
+		wish.Within == model.Anywhere && !slices.Contains(q.Blocked, true)
+	if !like || !w.misses.Answered(&of, s.Dirty.CellChanges) {
+		if p, ok := s.Plan(q); ok || s.IsPostponed() {
+			return p, ok
+		}
+		if like && !j.Spec.Restricted() && s.Cluster.Work().Early() == early && !s.Cluster.Work().Over() &&
+			s.Cluster.NumCharges() == 0 {
+			w.misses.Add(of) // the search was complete
+		}
+	}
+	return s.planOverPeers(q, wish)
 }

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/core/cell"
-	"github.com/combsched/comb/internal/core/decide"
 	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/timeline"
 )
 
 // Changes that cost neither the job nor other jobs anything. They are tried first.
@@ -19,7 +19,7 @@ const (
 // code of the gang's reason.
 func (t *suggester) cheapChanges(why model.Code) {
 	if (why == model.PriorityAhead || why == model.Fragmented || why == model.HeldBack || why == model.BadHardware) &&
-		t.j.Spec.Priority >= cell.MinGuaranteed && decide.Books(t.s.VC(t.j.Space)) {
+		t.j.Spec.Priority >= cell.MinGuaranteed && timeline.Books(t.s.VC(t.j.Space)) {
 		t.shorterLimit()
 	}
 	t.higherPriority(false)

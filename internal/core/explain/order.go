@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/core/cell"
-	"github.com/combsched/comb/internal/core/decide"
 	"github.com/combsched/comb/internal/core/index"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/tables"
+	"github.com/combsched/comb/internal/core/timeline"
 )
 
 // order returns the waiting jobs of a VC in run order: by priority, then by the VC's
@@ -62,7 +62,7 @@ func orderText(s *index.Index, j *tables.Job, e *model.Explanation) string {
 		return "jobs behind this one may start first: it " + what
 	case e.Borrower:
 		return "idle GPUs go first to the team that has borrowed least; a smaller job behind this one may start earlier"
-	case decide.Books(vc):
+	case timeline.Books(vc):
 		return fmt.Sprintf("in the order of %s; a job behind this one may start earlier where that does not delay it",
 			cmp.Or(vc.Policy, model.Fallback))
 	case !straight:

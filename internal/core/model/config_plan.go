@@ -71,8 +71,8 @@ type RunningEffect struct {
 	Never      string      `json:"never,omitempty"`          // why it could not start again; news only
 	// Cause says why it is stopped, and For for which job. For is also the job that takes its
 	// guarantee.
-	Cause string    `json:"cause,omitempty"`
-	For   *NamedJob `json:"for,omitempty"`
+	Cause string     `json:"cause,omitempty"`
+	For   *JobCalled `json:"for,omitempty"`
 	// Lender is the virtual cluster whose cells it has, which lends nothing any more.
 	Lender cell.VCName `json:"lender,omitempty"`
 	// Unsaved is how long it has run since its last checkpoint or its start, on so many Devices: a
@@ -87,8 +87,8 @@ type RunningEffect struct {
 	Promised   []cell.Task `json:"-"` // of a promise: its tasks, with new names of nodes
 }
 
-// NamedJob is a job by its number and its user's name for it.
-type NamedJob struct {
+// JobCalled is a job by its number and its user's name for it.
+type JobCalled struct {
 	Job  JobID   `json:"job"`
 	Name JobName `json:"name"`
 	User Subject `json:"user"`
@@ -102,9 +102,9 @@ type StartEffect struct {
 	VC      cell.VCName     `json:"vc"`
 	Nodes   []cell.NodeName `json:"nodes"`
 	// After are the jobs that stop first; none for a gang that starts at once.
-	After      []NamedJob `json:"after,omitempty"`
-	Guaranteed bool       `json:"guaranteed,omitempty"`
-	Moves      bool       `json:"moves,omitempty"` // it runs now, and goes there
+	After      []JobCalled `json:"after,omitempty"`
+	Guaranteed bool        `json:"guaranteed,omitempty"`
+	Moves      bool        `json:"moves,omitempty"` // it runs now, and goes there
 
 	Tasks []cell.Task `json:"-"`
 	kept  bool        // it was promised the same before
@@ -135,7 +135,7 @@ func (p *ConfigPlan) Find(id AttemptID) *RunningEffect {
 }
 
 // Demote records that a job takes the guarantee of an attempt.
-func (p *ConfigPlan) Demote(id AttemptID, by *NamedJob) {
+func (p *ConfigPlan) Demote(id AttemptID, by *JobCalled) {
 	if r := p.Find(id); r != nil {
 		switch r.Guaranteed = false; {
 		case r.Lazy && r.Fate == Regains: // what the configuration gave back is taken at once

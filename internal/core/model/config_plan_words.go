@@ -169,7 +169,7 @@ func startSentence(gangs []StartEffect, reader Subject) string {
 }
 
 // shownTo is JobName.ShownTo of the job.
-func (c *NamedJob) shownTo(reader Subject) string { return c.Name.ShownTo(reader, c.User) }
+func (c *JobCalled) shownTo(reader Subject) string { return c.Name.ShownTo(reader, c.User) }
 
 // lostText is a text of n lost devices. With 0 a device is only divided in other parts.
 func lostText(n int32) string {

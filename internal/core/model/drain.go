@@ -41,8 +41,8 @@ type DrainEffect struct {
 	Stopped    Time            `json:"stopped,omitempty"`
 	Starts     Time            `json:"starts,omitempty"` // when it starts again, at the latest
 	Nodes      []cell.NodeName `json:"nodes,omitempty"`  // where it starts again
-	After      []NamedJob      `json:"after,omitempty"`  // the jobs that are stopped for it
-	For        *NamedJob       `json:"for,omitempty"`    // in Others: the job for which it is stopped
+	After      []JobCalled     `json:"after,omitempty"`  // the jobs that are stopped for it
+	For        *JobCalled      `json:"for,omitempty"`    // in Others: the job for which it is stopped
 	Back       bool            `json:"back,omitempty"`   // it could start if the node were back
 	There      bool            `json:"there,omitempty"`  // a part of its VC's guarantee is on the node
 	Reason     string          `json:"reason,omitempty"` // why it waits

@@ -535,3 +535,31 @@ func (s *Finder) Reservations(space int32, prio cell.Priority) []int32 {
 	})
 	return slots
 }
+
+// EitherOf returns the union of two sets of chains; nil is empty.
+func EitherOf(a, b []bool) []bool {
+	if a == nil || b == nil {
+		return append(a, b...)
+	}
+	for i := range a {
+		a[i] = a[i] || b[i]
+	}
+	return a
+}
+
+// BlockedFor returns the chains that are blocked for a job: waits is, by chain, the first job that
+// waits for it and blocks. Gangs of one job do not block each
+// other.
+func BlockedFor(waits []model.JobID, id model.JobID) []bool {
+	var out []bool // for most jobs there are none
+	for i, by := range waits {
+		if by == 0 || by == id {
+			continue
+		}
+		if out == nil {
+			out = make([]bool, len(waits))
+		}
+		out[i] = true
+	}
+	return out
+}

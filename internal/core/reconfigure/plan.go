@@ -5,11 +5,11 @@ import (
 	"slices"
 
 	"github.com/combsched/comb/internal/core/cell"
-	"github.com/combsched/comb/internal/core/decide"
 	"github.com/combsched/comb/internal/core/explain"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/status"
 	"github.com/combsched/comb/internal/core/tables"
+	"github.com/combsched/comb/internal/core/timeline"
 )
 
 // Planner says what becomes of jobs when the configuration changes or a node is drained.
@@ -194,7 +194,7 @@ func (s Planner) waitingEffect(after *explain.Explainer, slot int) (model.Waitin
 		return e, true
 	case then != nil:
 		return model.WaitingEffect{Job: e.Job, Name: e.Name, User: e.User, VC: e.VC, Fate: model.CanStart}, true
-	case booked && !decide.Books(model.ConfigOfVC(after.Config, is.Spec.VC)):
+	case booked && !timeline.Books(model.ConfigOfVC(after.Config, is.Spec.VC)):
 		return model.WaitingEffect{Job: e.Job, Name: e.Name, User: e.User, VC: e.VC, Fate: model.Unbooked}, true
 	}
 	return e, false
@@ -288,7 +288,7 @@ func (s Planner) startEffect(p *model.ConfigPlan, id model.AttemptID, tasks []ce
 }
 
 // caller names the job of an attempt; nil for no attempt, or an ended job.
-func (s Planner) caller(id *model.AttemptID) *model.NamedJob {
+func (s Planner) caller(id *model.AttemptID) *model.JobCalled {
 	if id == nil {
 		return nil
 	}
@@ -296,5 +296,5 @@ func (s Planner) caller(id *model.AttemptID) *model.NamedJob {
 	if j == nil {
 		return nil
 	}
-	return &model.NamedJob{Job: j.ID, Name: j.Spec.Name, User: j.Spec.User}
+	return &model.JobCalled{Job: j.ID, Name: j.Spec.Name, User: j.Spec.User}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Span is when an attempt should end: between Early and Late; 0 is unknown, and Why says why. Soon
-// is what Early rests on, LateBasis what Late rests on.
+// Span is when an attempt should end: between Early and Late; 0 is unknown, and Why says why.
+// EarlyBasis is what Early rests on, LateBasis what Late rests on.
 type Span struct {
 	Early, Late           model.Time
 	EarlyBasis, LateBasis model.EndBasis
