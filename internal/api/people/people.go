@@ -1,6 +1,8 @@
 // Package people keeps users and groups, and their passwords and tokens: the directory of a
-// cluster. Each change is written together with its line of the audit log, or not at all. It
-// must not decide what a user may do (internal/core/access), and knows no HTTP.
+// cluster. Each change is written together with its line of the audit log, or not at all. The
+// Authorizer checks for each request whether its principal may do it, by the rights of the present
+// configuration; while a stream lasts it checks again, and refusals go to the audit log. The
+// package must not define rights (internal/core/access does), and knows no routes.
 package people
 
 import (

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
@@ -19,7 +18,7 @@ import (
 
 // done is a line about what a request does.
 func done(ctx context.Context, verb, object, detail string) people.AuditLine {
-	return people.AuditLine{Subject: string(authorizer.Subject(ctx)), Verb: verb, Object: object,
+	return people.AuditLine{Subject: string(people.Subject(ctx)), Verb: verb, Object: object,
 		Outcome: people.Done, Detail: detail}
 }
 
@@ -27,7 +26,7 @@ func done(ctx context.Context, verb, object, detail string) people.AuditLine {
 // before it. It is nil where the job is the asker's own.
 func lineOfJob(ctx context.Context, d *people.Directory, c model.Command, j *rest.Job,
 	limit model.Duration) *engine.Audit {
-	if j.User == authorizer.Subject(ctx) {
+	if j.User == people.Subject(ctx) {
 		return nil
 	}
 	verb, detail := "stop job", ""

@@ -13,7 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/combsched/comb/internal/api/authorizer"
+	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/access"
@@ -55,8 +55,8 @@ func (s *Server) listStorages(ctx context.Context, in *struct{ AfterSeq }) (*bod
 			return
 		}
 		for _, one := range c.Storages {
-			if !authorizer.SeesAll(ctx) && !slices.ContainsFunc(c.Cluster.VCs, func(v cell.VCSpec) bool {
-				return one.For(model.VCAndParents(c.Cluster.VCs, v.Name)) && table.Allow(authorizer.Of(ctx).Principal, access.SubmitJob, access.Object{VC: v.Name}).OK
+			if !people.SeesAll(ctx) && !slices.ContainsFunc(c.Cluster.VCs, func(v cell.VCSpec) bool {
+				return one.For(model.VCAndParents(c.Cluster.VCs, v.Name)) && table.Allow(people.Of(ctx).Principal, access.SubmitJob, access.Object{VC: v.Name}).OK
 			}) {
 				continue
 			}
@@ -108,7 +108,7 @@ func (s *Server) getVC(ctx context.Context, in *namedRead) (*body[rest.VCStatus]
 
 func (s *Server) listNodes(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.NodeList], error) {
 	out := rest.NodeList{Runtime: s.opts.Runtime}
-	if !authorizer.SeesAll(ctx) {
+	if !people.SeesAll(ctx) {
 		out.Runtime = plainRuntime(out.Runtime)
 	}
 	err := s.read(ctx, in.after(), func(st *core.State) { out.Nodes = rest.NodesOf(st.Nodes()) })
@@ -138,7 +138,7 @@ func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 		if sight != nil {
 			hideJobs(st, out.Cells, sight)
 		}
-		out.Names = cellJobs(st, out.Cells, authorizer.Subject(ctx), nil)
+		out.Names = cellJobs(st, out.Cells, people.Subject(ctx), nil)
 	})
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (s *Server) listCells(ctx context.Context, in *struct{ AfterSeq }) (*body[r
 }
 
 // hideJobs removes from cells the jobs that the asker may not see.
-func hideJobs(st *core.State, cells []rest.CellStatus, sight *authorizer.Sight) {
+func hideJobs(st *core.State, cells []rest.CellStatus, sight *people.Sight) {
 	for i := range cells {
 		if spec, ok := st.Spec(cells[i].Job); !ok || !sight.Sees(spec.VC, spec.User) {
 			cells[i].Job = 0
@@ -253,7 +253,7 @@ func (s nodes) plan(ctx context.Context, in *drainPlanInput) (*body[rest.DrainPl
 		c := model.Cordon{Node: cell.NodeName(in.Name), On: true, Drain: s.opts.Now().Add(r.Within), Reason: r.Reason}
 		var p *model.DrainPlan
 		if p, refusal = st.PlanDrain(c); refusal == nil {
-			p.Say(authorizer.Subject(ctx), instant)
+			p.Say(people.Subject(ctx), instant)
 			out.DrainPlan = *p
 		}
 	})
@@ -323,7 +323,7 @@ func (s nodes) get(ctx context.Context, in *namedRead) (*body[rest.Node], error)
 				out.Hidden++
 				continue
 			}
-			out.Jobs = append(out.Jobs, rest.NodeJob{NamedJob: namedJob(authorizer.Subject(ctx), on.Job, spec), Attempt: on.Attempt, State: on.State, Leaves: on.Leaves})
+			out.Jobs = append(out.Jobs, rest.NodeJob{NamedJob: namedJob(people.Subject(ctx), on.Job, spec), Attempt: on.Attempt, State: on.State, Leaves: on.Leaves})
 		}
 	})
 	if err != nil {
@@ -379,7 +379,7 @@ func (m images) registerBuild(api huma.API) {
 		return &huma.StreamResponse{Body: func(c huma.Context) {
 			defer done()
 			r, w := humago.Unwrap(c)
-			if err := b.Serve(w, r, string(authorizer.Subject(ctx)), &in.Body); err != nil {
+			if err := b.Serve(w, r, string(people.Subject(ctx)), &in.Body); err != nil {
 				writeProblem(w, problemOf(err))
 			}
 		}}, nil
@@ -431,7 +431,7 @@ func (m images) list(ctx context.Context, _ *struct{}) (*body[rest.ImageList], e
 	}
 	out := rest.ImageList{Images: wireImages(list.Images), Fetching: []rest.Fetching{}, Bytes: list.Bytes, Budget: list.Budget, Driver: list.Driver}
 	for _, f := range list.Fetching {
-		if !authorizer.SeesAll(ctx) {
+		if !people.SeesAll(ctx) {
 			break // the users of the jobs are not told
 		}
 		out.Fetching = append(out.Fetching, rest.Fetching(f))
@@ -442,8 +442,8 @@ func (m images) list(ctx context.Context, _ *struct{}) (*body[rest.ImageList], e
 // visible removes what the asker may not see: images that were fetched with credentials of
 // other VCs, and their jobs.
 func (m images) visible(ctx context.Context, list []executor.Image) (out []executor.Image, err error) {
-	p := authorizer.Of(ctx).Principal
-	if authorizer.SeesAll(ctx) {
+	p := people.Of(ctx).Principal
+	if people.SeesAll(ctx) {
 		return list, nil
 	}
 	table, err := m.authorizer.Table(ctx)
@@ -483,7 +483,7 @@ func nonNil[T any](list []T) []T { return append([]T{}, list...) }
 
 // mayKnow answers for an image that the asker may not see as for one that does not exist.
 func (m images) mayKnow(ctx context.Context, name string) error {
-	if authorizer.SeesAll(ctx) {
+	if people.SeesAll(ctx) {
 		return nil
 	}
 	all, err := m.store.List(ctx)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/combsched/comb/internal/api/authorizer"
+	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server/accounts"
 	"github.com/combsched/comb/internal/core"
@@ -241,7 +241,7 @@ func (s *Server) planConfig(ctx context.Context, in *planConfigInput) (*body[res
 // plan applies a cluster file to a copy of the present state, one file at a time: a small
 // file may describe a million devices. Only the next file waits for it.
 func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.ConfigPlanned, error) {
-	leave, err := awaitTurn(ctx, &s.lanes.Plan, authorizer.Subject(ctx))
+	leave, err := awaitTurn(ctx, &s.lanes.Plan, people.Subject(ctx))
 	if err != nil {
 		return nil, nil, s.fail(err)
 	}
@@ -258,7 +258,7 @@ func (s *Server) plan(ctx context.Context, src []byte) (*config.Cluster, *rest.C
 	if err := s.read(ctx, 0, func(st *core.State) { copied = st.At(s.opts.Now()) }); err != nil {
 		return nil, nil, err
 	}
-	p, refusal := copied.PlanConfig(c.Command(model.Meta{Subject: authorizer.Subject(ctx)}))
+	p, refusal := copied.PlanConfig(c.Command(model.Meta{Subject: people.Subject(ctx)}))
 	if refusal != nil {
 		return nil, nil, refusalProblem(refusal)
 	}

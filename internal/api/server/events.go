@@ -9,8 +9,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/narrate"
+	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
@@ -149,7 +149,7 @@ func jobPage(ctx context.Context, s *Server, j *rest.Job, seq uint64) (rest.Even
 		if err != nil || !found || !sight.Sees(other.VC, other.User) {
 			return "", err
 		}
-		return other.Name.ShownTo(authorizer.Subject(ctx), other.User), nil
+		return other.Name.ShownTo(people.Subject(ctx), other.User), nil
 	})
 	for i := range list.Events {
 		list.Events[i].Says = told.Tell(&list.Events[i])
@@ -191,7 +191,7 @@ func (s *Server) pageOf(ctx context.Context, seq uint64, job model.JobID, sees f
 // pastOf returns a job's attempts: one job at a time for each caller, since it reads all
 // events of the job.
 func pastOf(ctx context.Context, s *Server, in *jobRead) (*body[rest.JobHistory], error) {
-	caller := authorizer.Subject(ctx)
+	caller := people.Subject(ctx)
 	if _, told := s.telling.LoadOrStore(caller, true); told {
 		return nil, withHeaders(busy(1, "the history of another job is being told to you: one at a time, try again"))
 	}
@@ -252,7 +252,7 @@ func fold(ctx context.Context, s *Server, id model.JobID) (*attemptFold, error) 
 		return n, ok
 	})
 	for seq, more := uint64(0), true; more; {
-		leave, err := awaitTurn(ctx, &s.lanes.Look, authorizer.Subject(ctx)) // one for each page
+		leave, err := awaitTurn(ctx, &s.lanes.Look, people.Subject(ctx)) // one for each page
 		if err != nil {
 			return past, err
 		}
@@ -271,14 +271,14 @@ func fold(ctx context.Context, s *Server, id model.JobID) (*attemptFold, error) 
 
 // otherOf is another job as the asker may know it: without its name where the asker may not
 // see it.
-func otherOf(ctx context.Context, s *Server, id model.JobID, sight *authorizer.Sight) (otherJob, error) {
+func otherOf(ctx context.Context, s *Server, id model.JobID, sight *people.Sight) (otherJob, error) {
 	j, found, err := presentOf(ctx, s, id)
 	if err != nil || !found {
 		return otherJob{Ref: rest.JobRef(id)}, err
 	}
 	out := otherJob{Ref: rest.JobRef(id), VC: j.VC, Priority: j.Priority}
 	if sight.Sees(j.VC, j.User) {
-		out.Ref += " (" + j.Name.ShownTo(authorizer.Subject(ctx), j.User) + ")"
+		out.Ref += " (" + j.Name.ShownTo(people.Subject(ctx), j.User) + ")"
 	}
 	return out, nil
 }

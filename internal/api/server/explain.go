@@ -9,7 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/combsched/comb/internal/api/authorizer"
+	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
@@ -92,7 +92,7 @@ func (s *Server) thinkFor(ctx context.Context, after uint64, f func(st *core.Sta
 		return err
 	}
 	return s.think(ctx, after, func(st *core.State) {
-		st.NameFor(authorizer.Subject(ctx))
+		st.NameFor(people.Subject(ctx))
 		if sight == nil {
 			f(st, func(*model.Explanation) {})
 			return

@@ -12,7 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/combsched/comb/internal/api/authorizer"
+	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/cell"
@@ -147,10 +147,10 @@ func (s *Server) sortedJobs(ctx context.Context, in *listInput, f *jobFilter) (*
 		out.Seq = st.Seq()
 		f.noteVCs(st, known)
 		asOf := st.AsOf(s.opts.Now())
-		defer withReader(st, authorizer.Subject(ctx), f.sight)()
+		defer withReader(st, people.Subject(ctx), f.sight)()
 		for _, p := range o.first(asOf, st, f) { // the queue is that of st, since asOf would compute its order anew
 			if j, ok := asOf.Job(p.Job); ok {
-				out.Jobs = append(out.Jobs, withReason(st, authorizer.Subject(ctx), j))
+				out.Jobs = append(out.Jobs, withReason(st, people.Subject(ctx), j))
 				places[p.Job] = p
 			}
 		}
@@ -194,7 +194,7 @@ func (s *Server) addPast(ctx context.Context, out *rest.JobList, places map[mode
 		// A job that ended since the replica was read is in both lists; then the ended one
 		// counts.
 		out.Jobs = slices.DeleteFunc(out.Jobs, func(l rest.Job) bool { return l.ID == j.ID })
-		out.Jobs = append(out.Jobs, jobOf(authorizer.Subject(ctx), j))
+		out.Jobs = append(out.Jobs, jobOf(people.Subject(ctx), j))
 		places[j.ID] = engine.FinishedPlace{Key: o.pastKey(&j), Job: j.ID}
 	}
 	slices.SortFunc(out.Jobs, func(a, b rest.Job) int { return o.compare(places[a.ID], places[b.ID]) })
@@ -329,7 +329,7 @@ func (s tags) set(ctx context.Context, j *rest.Job, tag string, on bool) ([]stri
 	if why := rest.CheckTag(tag); why != "" {
 		return nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, why)
 	}
-	if j.User != authorizer.Subject(ctx) { // first, since nothing is done that is not recorded
+	if j.User != people.Subject(ctx) { // first, since nothing is done that is not recorded
 		if err := s.opts.People.Note(ctx, lineOfTag(ctx, j, tag, on)); err != nil {
 			return nil, s.fail(err)
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/oidc"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
@@ -62,7 +61,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if isMetrics(r) {
-		s.serveMetrics(w, r.WithContext(authorizer.With(r.Context(), a)))
+		s.serveMetrics(w, r.WithContext(people.With(r.Context(), a)))
 		return
 	}
 	if s.portal.Serves(r) {
@@ -77,7 +76,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, rest.Health{Status: "ok"})
 		return
 	}
-	r = r.WithContext(authorizer.With(r.Context(), a))
+	r = r.WithContext(people.With(r.Context(), a))
 	if r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, rest.Prefix+"/uploads/") {
 		s.route(w, r) // its handler reads the body as it comes
 		return
@@ -86,7 +85,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, rest.Prefix+"/config") {
 		limit = rest.MaxConfigBody
 	}
-	caller := authorizer.Subject(r.Context())
+	caller := people.Subject(r.Context())
 	if isOpen(r) {
 		limit, caller = maxSignIn, model.Subject("address "+people.Network(hostOf(r)))
 	}
@@ -109,7 +108,7 @@ func onUsualPort(r *http.Request) bool {
 }
 
 // admit returns the asker, or why the request is refused. It does not read the body.
-func (s *Server) admit(r *http.Request) (*authorizer.Asker, *rest.Problem) {
+func (s *Server) admit(r *http.Request) (*people.Asker, *rest.Problem) {
 	if r.ProtoMajor != 1 { // HTTP/2's first line gets this far, for handlers that know it
 		return nil, refusalOf(http.StatusHTTPVersionNotSupported, "")
 	}
@@ -120,14 +119,14 @@ func (s *Server) admit(r *http.Request) (*authorizer.Asker, *rest.Problem) {
 		return nil, nil
 	}
 	if isOpen(r) {
-		return &authorizer.Asker{Principal: &access.Principal{}}, checkRequest(r)
+		return &people.Asker{Principal: &access.Principal{}}, checkRequest(r)
 	}
 	credential := credentialOf(r, r.TLS != nil || s.opts.Provider.OverTLS())
 	principal, p := s.authorizer.Principal(r.Context(), credential)
 	if p == nil {
 		p = checkRequest(r)
 	}
-	return &authorizer.Asker{Credential: credential, Principal: principal}, p
+	return &people.Asker{Credential: credential, Principal: principal}, p
 }
 
 // isOpen reports whether a request needs no token, since it is a step of signing in.
@@ -217,7 +216,7 @@ func serveInTurn(s *Server, lane *limiter.Limiter, w http.ResponseWriter, r *htt
 			return
 		}
 	}
-	leave, err := awaitTurn(r.Context(), lane, authorizer.Subject(r.Context()))
+	leave, err := awaitTurn(r.Context(), lane, people.Subject(r.Context()))
 	if err != nil {
 		writeProblem(w, problemOf(s.fail(err)))
 		return
@@ -342,7 +341,7 @@ func (s *Server) checkRight(c huma.Context, next func(huma.Context)) {
 		writeProblem(w, rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "this route has no rights yet"))
 		return
 	}
-	authorizer.Of(c.Context()).Verb = n.verb
+	people.Of(c.Context()).Verb = n.verb
 	if !n.job {
 		if err := s.authorizer.May(c.Context(), n.verb, access.Object{}, nil); err != nil {
 			writeProblem(w, problemOf(s.fail(err)))
@@ -378,7 +377,7 @@ func validKey(key string) bool {
 // openStream counts one more stream of the asker, or refuses it. The caller must call the
 // result when the stream ends.
 func (s *Server) openStream(ctx context.Context) (func(), *rest.Problem) {
-	leave, refusal := s.streams.Take(string(authorizer.Subject(ctx)))
+	leave, refusal := s.streams.Take(string(people.Subject(ctx)))
 	if refusal != "" {
 		return nil, busy(5, refusal)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/combsched/comb/internal/api/authorizer"
+	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/access"
@@ -105,7 +105,7 @@ func (n *jobName) missing(caller model.Subject) error {
 // For a job that the asker may not see it answers as for one that does not exist, after the
 // same look-ups.
 func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, error) {
-	caller := authorizer.Subject(ctx)
+	caller := people.Subject(ctx)
 	n, err := nameOf(ref, caller)
 	if err != nil {
 		return rest.Job{}, err
@@ -114,7 +114,7 @@ func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, 
 	if err != nil {
 		return rest.Job{}, err
 	}
-	a, o := authorizer.Of(ctx), access.Object{VC: j.VC, Owner: string(j.User)}
+	a, o := people.Of(ctx), access.Object{VC: j.VC, Owner: string(j.User)}
 	hidden := n.missing(caller)
 	if err := s.authorizer.May(ctx, a.Verb, o, hidden); err != nil {
 		if !j.Phase.Ended() && errors.Is(err, hidden) {
@@ -129,7 +129,7 @@ func (s *Server) find(ctx context.Context, ref string, after uint64) (rest.Job, 
 // lookUp returns a job by number, or the newest one of a user's name: the live one, else the
 // last that ended.
 func (s *Server) lookUp(ctx context.Context, n *jobName, after uint64) (rest.Job, error) {
-	caller := authorizer.Subject(ctx)
+	caller := people.Subject(ctx)
 	var out rest.Job
 	found := false
 	sight, err := s.authorizer.Sight(ctx)
@@ -325,7 +325,7 @@ func (s *Server) explain(ctx context.Context, in *jobRead) (*body[rest.Explanati
 			ex.Estimate = &est
 		}
 		hide(&ex)
-		out.Explanation, out.Names, out.Nodes = ex, namesIn(st, authorizer.Subject(ctx), &ex), rest.NotesOf(st.Nodes(), &ex)
+		out.Explanation, out.Names, out.Nodes = ex, namesIn(st, people.Subject(ctx), &ex), rest.NotesOf(st.Nodes(), &ex)
 	})
 	if err != nil {
 		return nil, err

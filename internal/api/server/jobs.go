@@ -16,7 +16,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/combsched/comb/internal/api/authorizer"
+	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
@@ -242,7 +242,7 @@ type jobFilter struct {
 	tagged map[model.JobID]bool // the jobs that have the tag
 	before model.JobID          // 0 is from the newest
 	limit  int
-	sight  *authorizer.Sight
+	sight  *people.Sight
 }
 
 func (in *listInput) filter() (jobFilter, error) {
@@ -335,7 +335,7 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 	err = s.read(ctx, in.after(), func(st *core.State) {
 		out.Seq = st.Seq()
 		f.noteVCs(st, known)
-		out.Jobs = append(out.Jobs, liveJobs(st, authorizer.Subject(ctx), s.opts.Now(), &f)...)
+		out.Jobs = append(out.Jobs, liveJobs(st, people.Subject(ctx), s.opts.Now(), &f)...)
 	})
 	if err != nil {
 		return nil, err
@@ -351,7 +351,7 @@ func (s *Server) listJobs(ctx context.Context, in *listInput) (*body[rest.JobLis
 		// A job that ended since the replica was read is in both lists; then the ended one
 		// counts.
 		out.Jobs = slices.DeleteFunc(out.Jobs, func(o rest.Job) bool { return o.ID == j.ID })
-		out.Jobs = append(out.Jobs, jobOf(authorizer.Subject(ctx), j))
+		out.Jobs = append(out.Jobs, jobOf(people.Subject(ctx), j))
 	}
 	slices.SortFunc(out.Jobs, func(a, b rest.Job) int { return cmp.Compare(b.ID, a.ID) })
 	if len(out.Jobs) > f.limit {
@@ -409,7 +409,7 @@ func liveJobs(st *core.State, reader model.Subject, now model.Time, f *jobFilter
 
 // withReader lets a state write for a reader with a sight of some jobs (nil is all) until back is
 // called. It makes no copy, so the next list can reuse what this one computed.
-func withReader(st *core.State, reader model.Subject, sight *authorizer.Sight) (back func()) {
+func withReader(st *core.State, reader model.Subject, sight *people.Sight) (back func()) {
 	if sight == nil {
 		return st.TellFor(reader, nil)
 	}

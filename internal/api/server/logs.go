@@ -17,7 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/combsched/comb/internal/api/authorizer"
+	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/duplex"
 	"github.com/combsched/comb/internal/base/limiter"
@@ -511,7 +511,7 @@ func (e *visits) enter(ctx context.Context, in *TaskPath) (*visitor, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &visitor{visits: e, job: j, task: fmt.Sprintf("%s-%d", in.Role, in.Index), by: authorizer.Subject(ctx)}
+	v := &visitor{visits: e, job: j, task: fmt.Sprintf("%s-%d", in.Role, in.Index), by: people.Subject(ctx)}
 	t := &j.Tasks[n]
 	if e.s.opts.Entry == nil || !isThere(t.State) {
 		return nil, rest.NewProblem(http.StatusConflict, rest.CodeConflict,

@@ -8,7 +8,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/pai"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
@@ -95,7 +94,7 @@ type paiApp struct{ s *Server }
 
 // as is a context in which a principal asks for something about a job.
 func as(ctx context.Context, p *access.Principal, verb access.Verb) context.Context {
-	return authorizer.With(ctx, &authorizer.Asker{Principal: p, Verb: verb})
+	return people.With(ctx, &people.Asker{Principal: p, Verb: verb})
 }
 
 // cluster is a context in which a principal asks for something about the cluster, or the
@@ -173,7 +172,7 @@ func (a paiApp) Jobs(ctx context.Context, p *access.Principal, q *rest.JobQuery,
 
 // inTurn calls look, which is costly, at the asker's turn.
 func (a paiApp) inTurn(ctx context.Context, look func() error) error {
-	leave, err := awaitTurn(ctx, &a.s.lanes.Look, authorizer.Subject(ctx))
+	leave, err := awaitTurn(ctx, &a.s.lanes.Look, people.Subject(ctx))
 	if err != nil {
 		return a.s.fail(err)
 	}

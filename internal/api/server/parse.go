@@ -17,7 +17,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
@@ -35,7 +34,7 @@ const maxProblems = 100
 // one that follows from the idempotency key, if there is one, since a repeated request must
 // be the same job.
 func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string) (*jobspec.Result, error) {
-	env := jobspec.Env{User: authorizer.Subject(ctx), Images: s.opts.Images, Name: r.Name, VC: cell.VCName(r.VC),
+	env := jobspec.Env{User: people.Subject(ctx), Images: s.opts.Images, Name: r.Name, VC: cell.VCName(r.VC),
 		DefaultVC: cell.VCName(r.DefaultVC), Upload: r.Upload}
 	if s.opts.Uploads != nil {
 		env.Uploaded = func(digest string) bool {
@@ -51,7 +50,7 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 	if err != nil {
 		return nil, err
 	}
-	env.VCs = table.SubmitsTo(authorizer.Of(ctx).Principal)
+	env.VCs = table.SubmitsTo(people.Of(ctx).Principal)
 	var result *jobspec.Result
 	var problems document.Problems
 	if r.Quick != nil {
@@ -85,7 +84,7 @@ func (s *Server) parseJob(ctx context.Context, r rest.SubmitRequest, key string)
 	if err := s.authorizer.May(ctx, access.SubmitJob, access.Object{VC: result.Job.VC}, nil); err != nil {
 		return nil, err
 	}
-	if err := identify(s.opts.People, authorizer.Of(ctx).Principal, result.Job); err != nil {
+	if err := identify(s.opts.People, people.Of(ctx).Principal, result.Job); err != nil {
 		return nil, err
 	}
 	return result, s.checkTrust(result.Job)
@@ -150,7 +149,7 @@ func registerUploads(s *Server, api huma.API) {
 		if s.opts.Uploads == nil {
 			return nil, none
 		}
-		list, err := in.List(authorizer.Subject(ctx))
+		list, err := in.List(people.Subject(ctx))
 		if err != nil {
 			return nil, s.fail(err)
 		}
@@ -171,7 +170,7 @@ func registerUploads(s *Server, api huma.API) {
 		}
 		return &huma.StreamResponse{Body: func(c huma.Context) {
 			r, w := humago.Unwrap(c)
-			got, err := in.Put(w, r, authorizer.Subject(ctx), path.Digest)
+			got, err := in.Put(w, r, people.Subject(ctx), path.Digest)
 			var p *rest.Problem
 			if err == nil {
 				writeJSON(w, got)

@@ -11,7 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/combsched/comb/internal/api/authorizer"
+	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/portal"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/api/server/accounts"
@@ -31,7 +31,7 @@ func build(o Options) (*Server, huma.API) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.authorizer = &authorizer.Authorizer{People: o.People, Log: s.log,
+	s.authorizer = &people.Authorizer{People: o.People, Log: s.log,
 		Read: func(ctx context.Context, f func(*core.State)) error { return s.read(ctx, 0, f) },
 		Past: func(ctx context.Context, id model.JobID) (model.JobStatus, bool, error) { return s.store.Job(ctx, id) }}
 	if o.People != nil {

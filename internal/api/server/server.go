@@ -21,7 +21,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/oidc"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/portal"
@@ -116,7 +115,7 @@ type Server struct {
 	foreseen   estimateCache
 	ahead      expiryAhead
 	spares     sync.Pool // of *core.CopyMemory, the memory of state copies
-	authorizer *authorizer.Authorizer
+	authorizer *people.Authorizer
 	portal     *portal.Portal
 	wakeEnds   chan struct{} // wakes EndTemporaryConfigs
 	configMu   sync.Mutex    // held during a change of the configuration and its check of If-Match
@@ -249,7 +248,7 @@ type Meta struct {
 }
 
 func (m Meta) of(ctx context.Context) model.Meta {
-	return model.Meta{Subject: authorizer.Subject(ctx), Key: m.Key}
+	return model.Meta{Subject: people.Subject(ctx), Key: m.Key}
 }
 
 // body wraps an answer for the router.

@@ -17,7 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/combsched/comb/internal/api/authorizer"
+	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
@@ -382,7 +382,7 @@ func registerLogArchive(s *Server, api huma.API) {
 		if p != nil {
 			return nil, withHeaders(p)
 		}
-		leave, err := awaitTurn(ctx, &s.lanes.Pack, authorizer.Subject(ctx))
+		leave, err := awaitTurn(ctx, &s.lanes.Pack, people.Subject(ctx))
 		if err != nil {
 			done()
 			return nil, s.fail(err)
@@ -396,7 +396,7 @@ func registerLogArchive(s *Server, api huma.API) {
 			rc := http.NewResponseController(w)
 			_ = rc.SetReadDeadline(time.Time{}) // the request's deadline would end the answer
 			pack := func(w io.Writer) error { return writeLogArchive(w, time.Now(), s.logsOf(r.Context(), &j, rc)) }
-			err := packInTurn(r.Context(), &s.lanes.Think, authorizer.Subject(ctx), &deadlineWriter{w, rc}, pack)
+			err := packInTurn(r.Context(), &s.lanes.Think, people.Subject(ctx), &deadlineWriter{w, rc}, pack)
 			if err != nil {
 				s.log.Debug("logs could not be sent", "job", j.ID, "err", err)
 				panic(http.ErrAbortHandler) // else the partial archive would look complete

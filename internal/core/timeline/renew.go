@@ -67,7 +67,7 @@ func (tl renewal) bookedGangs(p cell.Priority) []Candidate {
 
 // rebook books a gang again: under easy at each walk, else because its booking lost its cells.
 func (tl renewal) rebook(a Candidate) {
-	b, _, ok := finder{tl.Timeline}.search(a, tl.s.Now)
+	b, _, ok := finder(tl).search(a, tl.s.Now)
 	if !ok {
 		return
 	}
@@ -100,7 +100,7 @@ func (tl renewal) restore(a Candidate) (booking, bool) {
 	}
 	b.due, b.keepsCells = b.free == tl.s.Now, true
 	if was.Start == 0 {
-		b.after = finder{tl.Timeline}.unlimited(a, b.leaves)
+		b.after = finder(tl).unlimited(a, b.leaves)
 	}
 	return b, true
 }
@@ -114,10 +114,10 @@ func (tl renewal) retime() {
 			continue
 		}
 		a := tl.CandidateOf(tl.s.Find(b.ref.Job), b.ref.Gang)
-		t, res, ok := finder{tl.Timeline}.earliest(a, finder{tl.Timeline}.instants(a, tl.s.Now+1))
+		t, res, ok := finder(tl).earliest(a, finder(tl).instants(a, tl.s.Now+1))
 		switch {
 		case ok:
-			tl.replace(a, finder{tl.Timeline}.timedBook(a, t, res))
+			tl.replace(a, finder(tl).timedBook(a, t, res))
 		case len(b.after) == 0: // only other bookings are in the way by now
 			tl.forget(a.Ref)
 			tl.rehold()
@@ -167,7 +167,7 @@ func (tl renewal) packs(a Candidate, b *booking) bool {
 	}
 	r.Excluded = elsewhere.Without(b.set)
 	r.Gone = func(id cell.AllocID) bool { return b.start == 0 || tl.gone(id, b.free) }
-	_, ok := finder{tl.Timeline}.placeLater(a, &r)
+	_, ok := finder(tl).placeLater(a, &r)
 	return ok
 }
 
@@ -305,13 +305,13 @@ func (tl renewal) forward() {
 func (tl renewal) sooner(b *booking) bool {
 	defer tl.s.BlameJob(b.ref.Job)
 	a := tl.CandidateOf(tl.s.Find(b.ref.Job), b.ref.Gang)
-	times := finder{tl.Timeline}.instants(a, tl.s.Now+1)
+	times := finder(tl).instants(a, tl.s.Now+1)
 	for _, t := range times[:min(len(times), maxEarlier)] {
 		if t >= b.free {
 			return false
 		}
-		if res, ok := (finder{tl.Timeline}).fits(a, t, nil); ok {
-			tl.replace(a, finder{tl.Timeline}.timedBook(a, t, res))
+		if res, ok := finder(tl).fits(a, t, nil); ok {
+			tl.replace(a, finder(tl).timedBook(a, t, res))
 			return true
 		}
 	}

@@ -19,7 +19,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/oidc"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
@@ -42,7 +41,7 @@ const (
 // Deps is what the routes need from their server.
 type Deps struct {
 	Directory  *people.Directory
-	Authorizer *authorizer.Authorizer
+	Authorizer *people.Authorizer
 	Fail       func(error) error // turns any error into a problem
 	Operation  func(huma.Operation) huma.Operation
 	Provider   *oidc.Provider // nil: all sign in with passwords

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core/access"
@@ -35,7 +34,7 @@ func (a *accounts) createUsers(ctx context.Context, in *struct{ Body rest.NewUse
 			User: access.User{Name: n.Name, Display: n.Display, Email: n.Email, Admin: n.Administrator,
 				Groups: slices.Clone(n.Groups), IDs: access.IDs{UID: n.UID, GID: n.GID}}})
 	}
-	if err := a.Directory.CreateUsers(ctx, authorizer.Of(ctx).Principal.User, list); err != nil {
+	if err := a.Directory.CreateUsers(ctx, people.Of(ctx).Principal.User, list); err != nil {
 		return nil, a.fail(err)
 	}
 	out := rest.UserList{Users: []rest.User{}}
@@ -87,12 +86,12 @@ func (a *accounts) updateUser(ctx context.Context, in *struct {
 		return nil, err
 	}
 	c := in.Body
-	if p := authorizer.Of(ctx).Principal; c.Password != nil && p.IsUser {
+	if p := people.Of(ctx).Principal; c.Password != nil && p.IsUser {
 		if err := a.inPerson(p, "change a password"); err != nil {
 			return nil, err
 		}
 	}
-	u, err := a.Directory.UpdateUser(ctx, authorizer.Of(ctx).Principal.User, in.Name, people.UserChange{Display: c.Display, Email: c.Email,
+	u, err := a.Directory.UpdateUser(ctx, people.Of(ctx).Principal.User, in.Name, people.UserChange{Display: c.Display, Email: c.Email,
 		Admin: c.Administrator, Blocked: c.Blocked, Groups: c.Groups, Password: c.Password, UID: c.UID, GID: c.GID})
 	if err != nil {
 		return nil, a.fail(err)
@@ -106,7 +105,7 @@ func (a *accounts) deleteUser(ctx context.Context, in *Matching) (*struct{}, err
 	if err := a.present(*in); err != nil {
 		return nil, err
 	}
-	return nil, a.fail(a.Directory.DeleteUser(ctx, authorizer.Of(ctx).Principal.User, in.Name))
+	return nil, a.fail(a.Directory.DeleteUser(ctx, people.Of(ctx).Principal.User, in.Name))
 }
 
 // wireGroup is a group with its members in order of name.
@@ -168,7 +167,7 @@ func (a *accounts) group(_ context.Context, in *ByName) (*tagged[rest.Group], er
 func (a *accounts) createGroup(ctx context.Context, in *struct{ Body rest.NewGroup }) (*tagged[rest.Group], error) {
 	a.match.Lock()
 	defer a.match.Unlock()
-	by := authorizer.Of(ctx).Principal.User
+	by := people.Of(ctx).Principal.User
 	var wrong []string
 	for _, name := range in.Body.Members {
 		if _, err := a.Directory.User(name); err != nil {
@@ -211,7 +210,7 @@ func (a *accounts) updateGroup(ctx context.Context, in *struct {
 	if err := a.changeable(in.Matching); err != nil {
 		return nil, err
 	}
-	by, c := authorizer.Of(ctx).Principal.User, in.Body
+	by, c := people.Of(ctx).Principal.User, in.Body
 	if len(c.Add)+len(c.Remove) > 0 {
 		if err := a.Directory.SetMembers(ctx, by, in.Name, c.Add, c.Remove); err != nil {
 			return nil, a.fail(err)
@@ -232,7 +231,7 @@ func (a *accounts) deleteGroup(ctx context.Context, in *Matching) (*struct{}, er
 	if err := a.changeable(*in); err != nil {
 		return nil, err
 	}
-	return nil, a.fail(a.Directory.DeleteGroup(ctx, authorizer.Of(ctx).Principal.User, in.Name))
+	return nil, a.fail(a.Directory.DeleteGroup(ctx, people.Of(ctx).Principal.User, in.Name))
 }
 
 func (a *accounts) audit(ctx context.Context, in *struct {

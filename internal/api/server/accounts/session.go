@@ -12,7 +12,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/combsched/comb/internal/api/authorizer"
 	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/base/document"
@@ -117,7 +116,7 @@ type signedOut struct {
 }
 
 func (a *accounts) signOut(ctx context.Context, _ *struct{}) (*signedOut, error) {
-	p := authorizer.Of(ctx).Principal
+	p := people.Of(ctx).Principal
 	if err := a.inPerson(p, "sign out"); err != nil {
 		return nil, err
 	}
@@ -140,7 +139,7 @@ func noAccount(so string) error {
 }
 
 func (a *accounts) me(ctx context.Context, _ *struct{}) (*answered[rest.Me], error) {
-	p := authorizer.Of(ctx).Principal
+	p := people.Of(ctx).Principal
 	table, vcs, err := a.rights(ctx)
 	if err != nil {
 		return nil, a.Fail(err)
@@ -206,7 +205,7 @@ func (a *accounts) inPerson(p *access.Principal, what string) error {
 
 // changePassword checks the old password first; guesses are as slow as in a sign-in.
 func (a *accounts) changePassword(ctx context.Context, in *struct{ Body rest.PasswordChange }) (*struct{}, error) {
-	p := authorizer.Of(ctx).Principal
+	p := people.Of(ctx).Principal
 	if err := a.inPerson(p, "change a password"); err != nil {
 		return nil, err
 	}
@@ -220,7 +219,7 @@ func (a *accounts) changePassword(ctx context.Context, in *struct{ Body rest.Pas
 // whose returns the user whose tokens a request is about; "" is all users. Tokens of other
 // users than the asker need a right.
 func (a *accounts) whose(ctx context.Context, named string, verb access.Verb) (string, error) {
-	p := authorizer.Of(ctx).Principal
+	p := people.Of(ctx).Principal
 	switch {
 	case named == "" && !p.IsUser:
 		return "", noAccount("it has no tokens beside it; name a user with --user NAME")
@@ -267,7 +266,7 @@ func (a *accounts) createToken(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	if p := authorizer.Of(ctx).Principal; p.IsUser {
+	if p := people.Of(ctx).Principal; p.IsUser {
 		if err := a.inPerson(p, "make tokens"); err != nil {
 			return nil, err
 		}
@@ -309,7 +308,7 @@ func (a *accounts) createToken(ctx context.Context, in *struct {
 	if len(wrong) > 0 {
 		return nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, "the token cannot be made", wrong...)
 	}
-	text, t, err := a.Directory.CreateToken(ctx, authorizer.Of(ctx).Principal.User, people.NewToken{User: user, Name: in.Body.Name,
+	text, t, err := a.Directory.CreateToken(ctx, people.Of(ctx).Principal.User, people.NewToken{User: user, Name: in.Body.Name,
 		Scope: access.Scope{ReadOnly: in.Body.ReadOnly, VCs: in.Body.VCs}, Life: last})
 	if err != nil {
 		return nil, a.fail(err)
@@ -325,7 +324,7 @@ func (a *accounts) revokeToken(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	p := authorizer.Of(ctx).Principal
+	p := people.Of(ctx).Principal
 	if user == p.User && p.IsUser && in.ID != p.Token {
 		if err := a.inPerson(p, "end other tokens"); err != nil {
 			return nil, err

@@ -1,7 +1,4 @@
-// Package authorizer checks for each request whether its principal may do it, by the rights
-// of the present configuration. While a stream lasts it checks again. Refusals go to the
-// audit log. It must not define rights (internal/core/access does), and knows no routes.
-package authorizer
+package people
 
 import (
 	"cmp"
@@ -10,7 +7,6 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/access"
@@ -22,7 +18,7 @@ import (
 // Authorizer checks requests against the rights of the present configuration. Its methods may
 // be called from any goroutine.
 type Authorizer struct {
-	People *people.Directory
+	People *Directory
 	// Read calls its argument with the present state.
 	Read func(context.Context, func(*core.State)) error
 	// Past returns an ended job.

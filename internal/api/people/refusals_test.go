@@ -1,4 +1,4 @@
-package authorizer
+package people
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package authorizer
+package people
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/combsched/comb/internal/api/people"
 	"github.com/combsched/comb/internal/core/access"
 )
 
@@ -56,13 +55,13 @@ func (w *Authorizer) noteRefusal(ctx context.Context, p *access.Principal, verb 
 			object += ", job of " + o.Owner
 		}
 	}
-	w.refusals.add(refusal{p.User, string(verb), object, people.Refused}, why, people.ClientAddress(ctx), time.Now())
+	w.refusals.add(refusal{p.User, string(verb), object, Refused}, why, ClientAddress(ctx), time.Now())
 	w.startTimer(refusalsEvery)
 }
 
 // CountLine counts a line of the audit log that is not written by itself, since its user has too
 // many.
-func (w *Authorizer) CountLine(l people.AuditLine) {
+func (w *Authorizer) CountLine(l AuditLine) {
 	w.refusals.add(refusal{l.Subject, l.Verb, "several", l.Outcome}, "more than are written one by one", l.From,
 		time.Now())
 	w.startTimer(refusalsEvery)
@@ -97,7 +96,7 @@ func (r *refusals) add(k refusal, why, from string, now time.Time) {
 // due returns the lines that are to be written by now, or with all every line. It drops kinds
 // that were not repeated. more reports whether some are left for later. The next refusal
 // starts its own timer.
-func (r *refusals) due(now time.Time, all bool) (lines []people.AuditLine, more bool) {
+func (r *refusals) due(now time.Time, all bool) (lines []AuditLine, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.timer = nil
@@ -117,11 +116,11 @@ func (r *refusals) due(now time.Time, all bool) (lines []people.AuditLine, more 
 		if e.n > 1 || !e.wrote.IsZero() {
 			detail = fmt.Sprintf("%d times since %s: %s", e.n, e.first.UTC().Format(time.RFC3339), e.why)
 		}
-		lines = append(lines, people.AuditLine{Subject: k.subject, Verb: k.verb, Object: k.object,
+		lines = append(lines, AuditLine{Subject: k.subject, Verb: k.verb, Object: k.object,
 			Outcome: k.outcome, Detail: detail, From: e.from})
 		e.n, e.wrote, more = 0, now, true
 	}
-	slices.SortFunc(lines, func(a, b people.AuditLine) int {
+	slices.SortFunc(lines, func(a, b AuditLine) int {
 		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Verb, b.Verb), cmp.Compare(a.Object,
 			b.Object), cmp.Compare(a.Outcome, b.Outcome))
 	})
