@@ -103,7 +103,7 @@ func (d *daemon) gpus() ([]machine.GPU, error) {
 	return machine.ListGPUs(context.Background(), "nvidia-smi")
 }
 
-// settled reads the cluster file of the start again, now that the configuration in force is
+// rereadFile reads the cluster file of the start again, now that the configuration in force is
 // known: that may decide which of its GPUs are pretended.
 func (d *daemon) rereadFile(file *config.Cluster) (*config.Cluster, error) {
 	if file == nil {
@@ -172,7 +172,7 @@ func (d *daemon) checkCluster(c *model.Config) error {
 	return nil
 }
 
-// fits refuses a configuration that needs what cannot be done here. file is nil where the
+// checkConfig refuses a configuration that needs what cannot be done here. file is nil where the
 // configuration comes from no file. If it is in force already, problems are only logged: a
 // change since then, such as in what nodes have, must not keep a server from its jobs.
 func (d *daemon) checkConfig(c *model.Config, file *config.Cluster, inForce bool) (err error) {

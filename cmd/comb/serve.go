@@ -337,7 +337,7 @@ func (d *daemon) openLocal(ctx context.Context, self string) (err error) {
 	return err
 }
 
-// measured is the store as the engine's journal, with its writes timed.
+// timedJournal is the store as the engine's journal, with its writes timed.
 type timedJournal struct {
 	*store.Store
 	timed *telemetry.Timed
@@ -517,7 +517,7 @@ func (d *daemon) keepFile(ctx context.Context, seq uint64, reason string) {
 	}
 }
 
-// wanted is the configuration to apply, and where it comes from. nil keeps the present one.
+// configToApply is the configuration to apply, and where it comes from. nil keeps the present one.
 func (d *daemon) configToApply(file *config.Cluster, present *model.Config) (*config.Cluster, string) {
 	gpus := d.flags.virtualGPUs
 	switch {

@@ -171,7 +171,7 @@ func (h *Handler) updateUser(w http.ResponseWriter, r *http.Request) {
 	give(h, w, r, d.Username, d)
 }
 
-// vcGrantsOf returns the giving for a request.
+// vcGrantsOf returns the grants of VCs that a request changes.
 func vcGrantsOf(h *Handler, r *http.Request) (*vcGrants, error) {
 	table, vcs, err := h.app.Rights(r.Context())
 	return &vcGrants{h.people, principalOf(r).User, table, vcs}, err

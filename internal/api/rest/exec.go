@@ -216,7 +216,7 @@ func (f *Forwarding) Carry(ctx context.Context, conn net.Conn) error {
 	return Relay(ctx, ws, conn)
 }
 
-// goodbye bounds how long the other side may take to read what was sent, after both
+// closeWithin bounds how long the other side may take to read what was sent, after both
 // directions have ended.
 const closeWithin = time.Minute
 

@@ -22,7 +22,7 @@ import (
 	"github.com/combsched/comb/internal/api/server"
 )
 
-// made makes a certificate that has signed itself, and its key, both PEM.
+// madeCertificate makes a certificate that has signed itself, and its key, both PEM.
 func madeCertificate(t *testing.T, name string, from, to time.Time) (cert, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -44,7 +44,7 @@ func madeCertificate(t *testing.T, name string, from, to time.Time) (cert, key [
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }
 
-// clock is a time that a test sets.
+// certificateClock is a time that a test sets.
 type certificateClock struct {
 	mu sync.Mutex
 	at time.Time

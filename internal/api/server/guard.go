@@ -134,7 +134,7 @@ func isOpen(r *http.Request) bool {
 	return slices.Contains(openRoutes, r.Method+" "+strings.TrimPrefix(r.URL.Path, rest.Prefix))
 }
 
-// openRoutes need no token. Their rows in needs say so, too.
+// openRoutes need no token. Their rows in requiredRights say so, too.
 var openRoutes = []string{"GET /sign-in", "GET /sign-in/provider", "GET /sign-in/callback", "POST /sessions", "POST /sessions:redeem", "POST /setup"}
 
 // maxSignIn bounds the body of a request without a token.

@@ -12,7 +12,7 @@ type requiredRight struct {
 	open bool // needs no token
 }
 
-// needs has a row for each route, by its operation. A route without one is refused to all.
+// requiredRights has a row for each route, by its operation. A route without one is refused to all.
 var requiredRights = map[string]requiredRight{
 	"get-health":              {open: true},
 	"get-info":                {verb: access.OwnAccount},

@@ -110,7 +110,7 @@ func (c *Cluster) countHeld(a *Alloc, sign int32) {
 	}
 }
 
-// countIntent adds (d 1) or removes (-1) an allocation in all counts that depend on its mood.
+// countIntent adds (d 1) or removes (-1) an allocation in all counts that depend on its intent.
 func (c *Cluster) countIntent(a *Alloc, d int32) {
 	c.countHeld(a, d)
 	switch a.intent {

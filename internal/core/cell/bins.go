@@ -394,8 +394,9 @@ func (s *search) scan(b *bin) []int32 {
 	return avail
 }
 
-// countsApply reports whether the counts of cells are what the gang could take of a whole node: it
-// has nothing of it yet.
+// countsApply reports whether the counts of idle leaves replace a look at each leaf of a node:
+// nothing is preempted or excluded, the bin is a whole node, and no task of the gang was placed
+// there yet.
 func (s *search) countsApply(b *bin) bool {
 	if !s.countsExact || s.r.Preempt != nil || b.parts != nil || s.restricted && !s.nodeOK(s.c.f.Cells[b.cell].Node) {
 		return false

@@ -183,7 +183,7 @@ func (c *Cluster) Carry(old *Cluster, vc int32, a *Alloc, started []Started) Car
 			out.DeviceChanged, back = out.DeviceChanged || !same, back || was < 0
 			again := slices.Contains(n.Leaves, to[0]) || out.Placement.holds(to[0])
 			if len(to) > 1 || again {
-				out.Lost++ // the device as a whole is gone, or it stands for several of its parts
+				out.Lost++ // a whole device was divided, or several parts became one device, held once
 			}
 			if again {
 				continue

@@ -107,7 +107,7 @@ func (s *search) tryChain(ci int16, p *part) bool {
 	return ok
 }
 
-// divide places a gang whichever way its tasks must be divided among chains.
+// divide places a gang by trying the ways to divide its tasks among chains, in divideSteps at most.
 func (s *search) divide() bool {
 	if s.division == nil {
 		s.division = s.divided()
@@ -281,7 +281,8 @@ func (d *division) ask(ci int16, tasks []int32) bool {
 	return a.ok
 }
 
-// addTask adds a task to the part with a pin.
+// addTask adds a task to the part for a pinned cell ("": for none), and makes that part if there is
+// none.
 func addTask(ps []part, pinned PinnedID, t task) []part {
 	i := slices.IndexFunc(ps, func(p part) bool { return p.pinned == pinned })
 	if i < 0 {

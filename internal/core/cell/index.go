@@ -9,7 +9,7 @@ import (
 
 // binKey is what bins must have in common to be equally good, wherever they are: their idle
 // leaves, the most idle leaves of any one cell at each of three levels below the node, and their
-// preemptible leaves. Keys are ordered by idle, wide and soft.
+// preemptible leaves. Keys are ordered by idle, wide and preemptible.
 type binKey struct {
 	idle, preemptible int32
 	wide              uint64 // 16 bits a level: the level below the node in the highest
@@ -32,7 +32,7 @@ func (k binKey) lowest(ch *Chain, n int32) Level {
 	return ch.NodeLevel
 }
 
-// less orders keys by idle, wide and soft.
+// less orders keys by idle, wide and preemptible.
 func (k *binKey) less(o *binKey) bool {
 	return k.idle < o.idle || k.idle == o.idle && (k.wide < o.wide || k.wide == o.wide && k.preemptible < o.preemptible)
 }

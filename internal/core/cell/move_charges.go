@@ -43,16 +43,16 @@ type chargeMover struct {
 	c             *Cluster
 	home          int32     // the outermost VC around the gang's, or this itself
 	removed       []Charge  // charges taken away: innermost first, later in the order they are made
-	takers        [][]int32 // by charge in was: spaces that could take it over
+	takers        [][]int32 // by charge in removed: spaces that could take it over
 	made          []Charge  // charges that were made again
 	blocking      []Charge  // places where a charge was in the gang's way: with more charges, too
-	unplaced      int       // index in was of the charge without a place; None is none
-	removedFirst  []Charge  // was and takers in the order that is tried first
+	unplaced      int       // index in removed of the charge without a place; None is none
+	removedFirst  []Charge  // removed and takers in the order that is tried first
 	takersFirst   [][]int32
 	first         []int32 // outermost VCs: their charges are made before those of others
-	toOtherVC     bool    // the pushed charge goes to another VC, else to another cell of its own
-	displacements int     // how many charges were pushed
-	displaced     int     // index in was of the charge that may not stay; None before the first
+	toOtherVC     bool    // the displaced charge goes to another VC, else to another cell of its own
+	displacements int     // how many charges were displaced
+	displaced     int     // index in removed of the charge that may not stay; None before the first
 	tries         int
 	needs         map[taking]bool // what Needs said of the VCs beside the gang's, within home
 }

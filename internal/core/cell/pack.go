@@ -199,10 +199,10 @@ func (g *groups) first(bins []bin) []int {
 	return in
 }
 
-// fill packs a part into some bins. The largest task comes first; each goes into the used bin
-// that it fills best, else into the emptiest unused one. Then each used bin is exchanged for the
-// tightest unused one that holds its load. If a task fits nowhere, exact decides. It returns how
-// many bins it used.
+// fill packs a part into some bins. The largest task comes first; each goes into the used bin that
+// it fills best, else into the emptiest unused one. Then each used bin is exchanged for the
+// tightest unused one that holds its load. If a task fits nowhere, packExact decides. It returns
+// how many bins it used.
 func (s *search) fill(bins []bin, in []int, p *part) (assign []int, used int, ok bool) {
 	s.c.work.Step(len(in) + len(p.tasks))
 	order := slices.Clone(in)

@@ -145,7 +145,7 @@ type search struct {
 	countsExact bool              // the counts of cells are what this gang could take
 	prefers     bool              // some nodes are preferred
 	restricted  bool              // not every node is allowed
-	looked      bool              // lifts, and the scratch's lifting, are known
+	looked      bool              // uncounted, and the scratch's uncountedOn, are known
 	uncounted   bool              // holders may be preempted that do not count as preemptible
 	roomy       bool              // how candidates for binding are ranked (see candidate)
 	steps       int               // bindings tried by exhaust

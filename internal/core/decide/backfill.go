@@ -192,7 +192,7 @@ func (o *bookings) journal(e model.Booked) {
 // endRestrained ends the bookings of gangs that their policy holds back without a known end.
 // Otherwise a gang that is to start first could wait for such a booking, and the booked gang
 // for that one.
-func (o *bookings) endRestrained(space int32, prio cell.Priority) {
+func (o *bookings) endRestrained(space int32) {
 	if o == nil {
 		return
 	}
@@ -200,7 +200,7 @@ func (o *bookings) endRestrained(space int32, prio cell.Priority) {
 	if !ok {
 		return
 	}
-	o.EndUnranked(func(ref model.GangRef) bool {
+	o.EndUnranked(func(ref model.GangRef, prio cell.Priority) bool {
 		was := o.s.EnterPolicy(space)
 		why, until := p.WhyHeldBack(o.s.View(space, prio), ref)
 		o.s.EnterPolicy(was)

@@ -16,7 +16,7 @@ import (
 // gang stands at its old place, though its tasks still run. Before the first gang behind it is
 // tried, cells are reserved for it as for a waiting gang; they may be the ones that it leaves.
 // If there are none, it blocks the gangs behind it in a strict order. The reservation is its
-// next attempt (gang.next), as for a gang that moves. The same holds in the back-off after the
+// next attempt (Gang.Next), as for a gang that moves. The same holds in the back-off after the
 // platform ended an attempt: cells are reserved at once, and the gang starts on them later.
 
 // compare orders by the policy's key, then by submission.

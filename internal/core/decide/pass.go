@@ -108,7 +108,7 @@ type walker struct {
 	pins       []pinWait       // pinned cells that earlier gangs wait for
 	failed     map[string]bool // shapes that found nothing since capacity last grew
 	misses     place.Misses
-	freed      uint64       // Dirty.Freed when failed was last cleared
+	freed      uint64       // Dirty.CellChanges when failed was last cleared
 	bookings   *bookings    // nil without backfill
 	sawIdle    bool         // the policy read how many leaves are idle on nodes
 	moves      int          // gangs stopped to run elsewhere

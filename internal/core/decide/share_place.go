@@ -50,9 +50,9 @@ func (w *walker) together(wish *model.Wish) {
 	s.emit(model.Rotated{Rotation: s.rotation(wish)})
 }
 
-// hostOf returns the first member of the allocation that all gangs of a wish for turns hold,
-// except the one that waits. It is nil if they hold several, if a member is not in the wish, or
-// if the allocation may not be shared now.
+// hostOf returns the first of the attempts that share the leaves which wish.Gang wants to join. It
+// is nil if the other gangs of wish.Turns hold several allocations, if an attempt on these leaves
+// is not in the wish, or if the allocation may not be shared now.
 func (s *Pass) hostOf(wish *model.Wish) *tables.Attempt {
 	var host *tables.Attempt
 	n, waits := 0, false

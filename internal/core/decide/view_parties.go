@@ -221,7 +221,7 @@ func (v view) roomFor() int64 {
 	return v.Free()
 }
 
-// hopeless returns the shapes that a Patient policy need not see.
+// hopeless returns the shapes that a IgnoresMisses policy need not see.
 func (v view) hopeless() map[string]bool {
 	if _, patient := v.s.Policies[v.space].(model.IgnoresMisses); patient {
 		return v.w.fruitless()

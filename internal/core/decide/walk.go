@@ -123,7 +123,7 @@ func (w *walker) walk() {
 		goOn := w.walkPriority(prio)
 		ranked := len(s.Out)
 		if goOn {
-			w.bookings.endRestrained(space, prio)
+			w.bookings.endRestrained(space)
 		}
 		w.bookings.revisit()
 		if w.mustLookAgain() {
@@ -516,7 +516,7 @@ func (w *walker) planWish(q place.Want, wish model.Wish, picky bool) (place.Plan
 		res, ok := s.Cluster.Place(&r)
 		return place.Plan{Placement: res.Placement}, ok
 	}
-	// PlanClearing gives up above MaxCleared holders. A lower priority has fewer below it, so
+	// PlanUnbinding gives up above MaxUnbound holders. A lower priority has fewer below it, so
 	// that the failure may say nothing of it.
 	of := place.Miss{SKUs: sh.Skus, Load: sh.Load, Rank: int32(j.Spec.Priority),
 		Level: len(s.Holders[w.space]) > place.MaxUnbound}

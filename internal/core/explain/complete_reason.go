@@ -18,7 +18,7 @@ import (
 // maxNamed bounds how many jobs or nodes a reason names. It says how many more there are.
 const maxNamed = 10
 
-// firstNamed cuts a list to maxNamed entries and returns how many were left out. With s.Whole it
+// firstNamed cuts a list to maxNamed entries and returns how many were left out. With s.NameAll it
 // leaves out none, since all that a reason names is then tried.
 func firstNamed[T any](s *Explainer, all []T) ([]T, int) {
 	if s.NameAll || len(all) <= maxNamed {
@@ -27,7 +27,7 @@ func firstNamed[T any](s *Explainer, all []T) ([]T, int) {
 	return slices.Clone(all[:maxNamed]), len(all) - maxNamed
 }
 
-// shortReason cuts the jobs and nodes of a reason as few does.
+// shortReason cuts the jobs and nodes of a reason as firstNamed does.
 func shortReason(s *Explainer, r model.Reason) model.Reason {
 	if more := len(r.Jobs) - maxNamed; more > 0 && !s.NameAll {
 		r.Jobs, r.More = slices.Clone(r.Jobs[:maxNamed]), r.More+more

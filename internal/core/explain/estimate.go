@@ -178,7 +178,7 @@ func (f *Forecast) run(id model.JobID, g int32) (model.Time, bool) {
 }
 
 // until goes on until done, and returns that time. It is false when nothing more happens, or after
-// f.Most steps.
+// f.MaxSteps steps.
 func (f *Forecast) until(done func() bool) (model.Time, bool) {
 	f.PlannedIn, f.Began = map[model.AttemptID]model.AttemptState{}, map[model.JobID]model.Time{}
 	for {
@@ -279,7 +279,7 @@ func (f *Forecast) planEnd(a *tables.Attempt) {
 	}
 }
 
-// span is when an attempt should end, by all that is known, or with f.Declared by what its job
+// span is when an attempt should end, by all that is known, or with f.DeclaredOnly by what its job
 // declares alone.
 func (f *Forecast) span(a *tables.Attempt) status.Span {
 	if f.DeclaredOnly {

@@ -393,7 +393,7 @@ func (s *Explainer) aheadReason(r model.Reason, j *tables.Job, g int32) model.Re
 }
 
 // nextReportLook is when the VC of a job is looked at next for what its jobs reported. It is 0 if
-// its policy looks at every report (it is not Paced), or a look is due now.
+// its policy looks at every report (it is not DefersReports), or a look is due now.
 func (s *Explainer) nextReportLook(j *tables.Job) model.Time {
 	space := s.Space(j.Spec.VC)
 	if _, ok := s.Policies[space].(model.DefersReports); !ok || j.Spec.Priority < cell.MinGuaranteed || s.IsDirty() ||

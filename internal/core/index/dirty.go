@@ -95,12 +95,12 @@ type dirty struct {
 	DrainingNodes int32      // number of nodes with a drain deadline, passed or to come
 }
 
-// Exhausted says that the last walk of a VC with a Straight policy left nothing to later arrivals
+// Exhausted says that the last walk of a VC with a StrictFIFO policy left nothing to later arrivals
 // of Prio or below: they stand behind the gangs that took it or wait for it. It holds until
 // something else changes.
 type Exhausted struct {
 	Holds       bool
-	FullChanges uint64 // Dirty.Turns at that walk
+	FullChanges uint64 // Dirty.FullChanges at that walk
 	Prio        cell.Priority
 }
 

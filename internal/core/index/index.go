@@ -11,8 +11,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Index follows from the tables: Apply keeps it up to date, and Verify builds it anew and
-// compares.
+// Index follows from the tables: Apply keeps it up to date, and Verify builds it anew and compares.
+// "By space" is one element for each VC, by its number in the cluster; 0 is the physical cluster.
 type Index struct {
 	tables.Tables
 	Holders       [][]int32       // by space: slots of its attempts and promises, in no order
@@ -51,7 +51,7 @@ type Calls struct {
 // not repeated while it stays the same: until more cells are free, more of the gang's own are, or
 // holders have left the preassigned cells that are promised to it.
 type NoFreeCells struct {
-	IdleChanges uint64 // Dirty.Idle at that time
+	IdleChanges uint64 // Dirty.IdleChanges at that time
 	Missing     int32  // leaves it needs beyond its own
 	Used        uint64 // sum over the leaves that its VC uses in each preassigned cell of the promise
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// runner is a running gang of a VC with a Keyed policy or a Stander, as Standing shows it. In a
+// runner is a running gang of a VC with a Keyed or RunKeyed policy, as RunningByKey shows it. In a
 // row of falling ranks, its rank is the time at which that would be 0.
 type runner struct {
 	model.Ranked
@@ -34,7 +34,7 @@ type row struct {
 // longer holds.
 type RunOrder struct {
 	kept    bool
-	at      model.Time // when the keys were made; those of an Aging or a Falling policy hold longer
+	at      model.Time // when the keys were made; those of a StepKeyed or a LinearKeyed policy hold longer
 	through model.Time // the last decision before that; keys hold from it on
 	soonest model.Time // no key ceases to hold before, except falling ranks; 0 is never
 	rows    []row
@@ -124,7 +124,7 @@ func (s *Index) StandingWith(space int32, prio cell.Priority) iter.Seq[model.Ran
 }
 
 // NextAge is the first time at which the key of a running gang of a priority ceases to hold under
-// an Aging policy; 0 is never.
+// an StepKeyed policy; 0 is never.
 func (s *Index) NextAge(space int32, p cell.Priority) model.Time {
 	var next model.Time
 	if _, ages := s.Policies[space].(model.StepKeyed); !ages {

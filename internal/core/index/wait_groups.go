@@ -10,7 +10,8 @@ import (
 	"github.com/combsched/comb/internal/core/tables"
 )
 
-// Keeping builds what a Keeper keeps of the waiting gangs of one priority; nil for another policy.
+// Keeping builds what a WaitIndexer keeps of the waiting gangs of one priority; nil for another
+// policy.
 func (s *Index) Keeping(space int32, u *waitGroups) model.WaitIndex {
 	k, ok := s.Policies[space].(model.WaitIndexer)
 	if !ok {
@@ -414,7 +415,7 @@ func (m *Merge) First(failed map[string]bool) (Queued, bool) {
 		h := &m.Heads[0]
 		l := m.group(h)
 		if l.Shape != "" && (failed[l.Shape] || m.Dedicates && failed[l.Shape+DedicatedMark]) {
-			m.Heads.Pop() // the line is left out
+			m.Heads.Pop() // the group is left out
 			continue
 		}
 		if h.at < len(l.Gangs) && l.Gangs[h.at] == h.e {
@@ -448,14 +449,14 @@ func (m *Merge) Pass() {
 		m.Next()
 		return
 	}
-	m.Heads.Pop() // the line is left out
+	m.Heads.Pop() // the group is left out
 }
 
 // readHead reads the gang to which the first wait group has come.
 func (m *Merge) readHead(gangs []Queued) {
 	h := &m.Heads[0]
 	if h.at == len(gangs) {
-		m.Heads.Pop() // the line is left out
+		m.Heads.Pop() // the group is left out
 		return
 	}
 	h.e = gangs[h.at]

@@ -123,7 +123,7 @@ type Sizes struct {
 	// Usual is how many it begins with if no policy says, and for which it declares its run
 	// time. Now is the size that it was given last.
 	Usual, Now   int32
-	Live         int32 // members that hold cells; those above the least also if promised some
+	Live         int32 // members that hold cells; of those above Least also the ones with a promise alone
 	Runs         int32 // members of Live that start or run
 	MemberLeaves int32 // leaves of the largest member above the least
 }

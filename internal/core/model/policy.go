@@ -184,8 +184,9 @@ type DefersReports interface {
 // together as the policy wants it.
 const WaitsForRoom = "waits for room"
 
-// HoldsBack is a Policy that keeps gangs waiting that would fit, for a limit or for a
-// time. It is asked only for explanations.
+// HoldsBack is a Policy that keeps gangs waiting that would fit, for a limit or for a time. It is
+// asked for explanations, and of bookings: these end while their gang is held back without a known
+// end.
 type HoldsBack interface {
 	// WhyHeldBack says in a clause why a gang must wait though it fits, "" where it need not, and
 	// until when; 0 is not known.
@@ -560,7 +561,7 @@ type PoolCells struct {
 
 // PartyGangs is one party with its waiting gangs. Leaves is how many leaves they ask for
 // in all, counted only if all gangs were asked for. Next returns the next gang, false
-// when there is none. Pass does the same, and leaves out the gangs of the shape that was
+// when there is none. NextShape does the same, and leaves out the gangs of the shape that was
 // returned last.
 type PartyGangs struct {
 	Party     Party

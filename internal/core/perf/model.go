@@ -282,7 +282,7 @@ func (t *Throughputs) worker(name string) string {
 	return ""
 }
 
-// spread ends the name of a worker that has its GPUs on different machines.
+// spreadSuffix ends the name of a worker that has its GPUs on different machines.
 const spreadSuffix = "_unconsolidated"
 
 // reference is the rate of a work on the type that run times are given for; 0 is unknown.

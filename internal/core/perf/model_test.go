@@ -6,7 +6,7 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// model is a small table of everything.
+// modelOf is a small table of everything.
 func modelOf() *Model {
 	f := &Factors{
 		Types:      []Factor{{Any, "K80", 250_000}, {"vgg", "K80", 100_000}},

@@ -76,5 +76,5 @@ func RateOn(speeds []model.Throughput, sku cell.TypeName, gpus int32) int64 {
 	return 0
 }
 
-// scaled is n * a / b for 0 <= a <= b, rounded down, whatever the sign of n.
+// scaled is n * a / b for 0 <= a <= b, rounded toward zero.
 func scaled(n, a, b int64) int64 { return n/b*a + n%b*a/b }

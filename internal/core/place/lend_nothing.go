@@ -25,8 +25,9 @@ type Claims struct {
 	all []claim
 }
 
-// UnlentClaims returns the claims for gangs that may run on any node. They are found once per
-// event.
+// UnlentClaims returns, for each VC with `lending: none`, the cells that opportunistic gangs of
+// other VCs must leave alone: its bound cells, and physical cells for its unbound ones. They are
+// those for gangs that may run on any node, and are found once per event.
 func (s *Finder) UnlentClaims() []claim {
 	if m := &s.Claims; m.cl != s.Cluster || m.seq != s.Seq || m.now != s.Now {
 		*m = Claims{s.Cluster, s.Seq, s.Now, s.findClaims(nil)}
@@ -130,7 +131,7 @@ func (s *Finder) claimCells(q cell.Request) (held []cell.RootID, leaves cell.Lea
 	return held, leaves
 }
 
-// keptLeaves returns the leaves that a gang must not take: those of Keep and, for opportunistic
+// keptLeaves returns the leaves that a gang must not take: those of Excluded and, for opportunistic
 // gangs, the claims of other VCs that lend nothing.
 func (s *Finder) keptLeaves(r *cell.Request) cell.LeafSet {
 	keep := r.Excluded

@@ -20,7 +20,8 @@ import (
 // stopped has no second turn: it must not take what gangs behind it got since. It is looked at
 // in the next decision. The walks end, since each move starts a gang or gives it a reservation.
 
-// Limits for ChargeMoves.Movers. As ChargeMoves.Late, NoGang means that the walk did not stop.
+// Limits for ChargeMoves.MoveBefore. As ChargeMoves.StoppedAt, NoGang means that the walk did not
+// stop.
 var (
 	NoGang    = QueuePos{}
 	BeforeAll = QueuePos{prio: cell.MaxGuaranteed + 1}

@@ -78,7 +78,7 @@ type reachKey struct {
 }
 
 // ReachLevels returns, by chain, the level of the cell within which all leaves of a gang must lie:
-// the one that w.Near asks for or, if the gang does not fit an empty cluster so close together,
+// the one that w.Within asks for or, if the gang does not fit an empty cluster so close together,
 // the next wider one. nil is any distance. A search that runs out of steps counts as no fit, as
 // it would later.
 func (s *Finder) ReachLevels(w Want, r cell.Request) []cell.Level {
@@ -548,8 +548,7 @@ func EitherOf(a, b []bool) []bool {
 }
 
 // BlockedFor returns the chains that are blocked for a job: waits is, by chain, the first job that
-// waits for it and blocks. Gangs of one job do not block each
-// other.
+// waits for it and blocks. Gangs of one job do not block each other.
 func BlockedFor(waits []model.JobID, id model.JobID) []bool {
 	var out []bool // for most jobs there are none
 	for i, by := range waits {

@@ -171,7 +171,7 @@ type chronusPass struct {
 	pools        []leaseRoom
 	all          []*planned       // the guaranteed gangs, as gather found them
 	forcedIn     []model.GangView // demoted gangs that can end within the lease
-	// gathered says that gather has filled force.
+	// gathered says that gather has filled forcedIn.
 	gathered            bool
 	ended               []model.GangView // with deadlines to judge, since their profile just ended
 	profilerPool        profilerPool

@@ -72,8 +72,8 @@ type forecast struct {
 	at    place
 	takes int64 // 0 where nothing was extrapolated, unknown where it is not known
 	why   []byte
-	// Of its run time the first by counts as did at this place. The GPUs that it has had since
-	// then are on; 0 is as many as the place has.
+	// Of its run time the first creditedRun counts as credited at this place. The GPUs that it has
+	// had since then are gpusNow; 0 is as many as the place has.
 	credited, creditedRun int64
 	gpusNow               int32
 }

@@ -57,9 +57,9 @@ func (l *chronusPass) piece(g *model.GangView, r *chronusNote) int {
 	return leases.Part(int(largestTask(g)), int(l.pools[i].part))
 }
 
-// findPreemptible fills run with the running gangs that hold no lease, and held with those that
-// only a lease holder may preempt: gangs that are measured or not judged yet, and holders of
-// smaller pieces.
+// findPreemptible fills preemptible with the running gangs that hold no lease, and
+// preemptibleByHolder with those that only a lease holder may preempt: gangs that are measured or
+// not judged yet, and holders of smaller pieces.
 func (l *chronusPass) findPreemptible() {
 	l.preemptible, l.preemptibleByHolder = l.preemptible[:0], l.preemptibleByHolder[:0]
 	for g := range l.v.Running() {

@@ -71,7 +71,7 @@ func (l *chronusPass) pieces(g *model.GangView, gpus int32, pool int) int {
 	return int(min(tasks*int64(leases.Part(int(largestTask(g)), int(p.part))), leases.MaxGPUs))
 }
 
-// gather lists the guaranteed gangs in order of submission, and keeps in force the demoted ones
+// gather lists the guaranteed gangs in order of submission, and keeps in forcedIn the demoted ones
 // that wait and can end within the lease. It reports whether there are demoted gangs. What a
 // gang ran since from does not count, as the leases that it needs begin there.
 func (l *chronusPass) gather(from model.Time) (someDemoted bool) {

@@ -16,7 +16,7 @@ type leaseRoom struct {
 	model.Pool               // with the leaves of the room
 	part       int32         // GPUs of each part
 	pinned     cell.PinnedID // "" is not pinned
-	typeIndex  int           // index of its type in look.types
+	typeIndex  int           // index of its type in chronusPass.types
 }
 
 // leaseRooms are the rooms of a VC's types.

@@ -53,7 +53,7 @@ func newEDF(a *args) model.Policy {
 			for r := range v.WaitingByKey(math.MaxInt64) {
 				g := v.Gang(r.Ref)
 				if sinks(&g); r.Key.Rank > int64(v.Now()) {
-					break // the others sink later
+					break // by deadline: gangs behind this one miss theirs later
 				}
 			}
 		}

@@ -17,7 +17,7 @@ import (
 // any gang, which take its affinity; on free devices anywhere; and when none are free, beside
 // gangs of its affinity, the least loaded devices first, with which it takes turns
 // (time-slicing). Else it waits. When a gang departs the waiting gangs are looked at again, in
-// order of submission, and then the running ones (gandiva_tune.go).
+// order of submission, and then the running ones (gandiva_introspection.go).
 //
 // Only gangs whose jobs allow it share: see the hints suspendable and packable.
 type gandiva struct {
@@ -126,7 +126,7 @@ func (r *reaction) hosted(g *model.GangView) bool {
 	return r.p.sharers > 1 && slices.ContainsFunc(r.v.Allocations(), func(a *model.Allocation) bool { return r.p.hosts(a, g.Leaves) })
 }
 
-// hosts reports whether a gang of some size might join those of an allocation.
+// hosts reports whether a gang of that many leaves may time-share with the gangs of an allocation.
 func (p *gandiva) hosts(a *model.Allocation, leaves int32) bool {
 	return a.Leaves == leaves && a.Steady && int64(len(a.Gangs)) < p.sharers && a.Sharers[0].Hints.Suspendable
 }

@@ -249,8 +249,8 @@ func (m *market) singleRho(g *model.GangView) int64 {
 	return max(scale(shared, PPM, max(alone, 1)), 1)
 }
 
-// below reports whether single is less than rho, as far as a cheap bound shows it: that needs
-// no division, and most gangs are asked for nothing else.
+// below reports whether singleRho(g) is less than rho, by a bound that needs no division; false may
+// also mean that the bound does not show it. Most gangs need no more.
 func (m *market) below(g *model.GangView, rho int64) bool {
 	length, leaves := m.t.length(g), int64(g.Leaves)
 	if leaves != m.parts.leaves {
@@ -521,7 +521,7 @@ func (m *market) singleApp(at int) *app {
 	return a
 }
 
-// serve yields the gangs by the rho of their apps. Over are the gangs of apps with a
+// serve yields the gangs by the rho of their apps. Preemptible are the gangs of apps with a
 // smaller one whose leases have ended.
 func (m *market) serve(yield func(model.Wish) bool) {
 	var all []*app

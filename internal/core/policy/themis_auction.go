@@ -330,7 +330,7 @@ func (a *agent) Bid(offer []int32) (nothing int64, rows []Row) {
 	b := bidding{agent: a, offer: offer, left: a.m.take(len(offer))}
 	for way := range ways {
 		if way == fragments && b.whole {
-			break // each gang goes to the smallest lot, as when tight
+			break // each gang goes to the smallest lot, as when fullestNode
 		}
 		copy(b.left, offer)
 		b.way(way)

@@ -33,7 +33,7 @@ type change struct {
 	events []model.Event // for Apply; none if nothing changes
 	// demoted holds the jobs with a first gang that is opportunistic in next; never ranged over.
 	demoted map[model.JobID]bool
-	allocs  []cell.AllocID // by move: its allocation in next
+	allocs  []cell.AllocID // of each of ev.Moves, in their order: its allocation in next
 	kept    []cell.AllocID // in next: those that keep their guarantee by bound cells
 	missed  map[int32]int  // by scope of next: failed rearrangements; never ranged over
 	// back reports whether an attempt that lost its guarantee to an earlier configuration may get

@@ -22,16 +22,16 @@ func (tl *Timeline) Passing(a Candidate) (place.Plan, bool) {
 		a.atBooking, a.late = true, tl.books[i].late()
 	}
 	end := a.until(tl.s.Now)
-	p, ok := tl.planBeside(a, tl.mask(a, tl.s.Now, end))
+	p, ok := tl.planBeside(a, tl.mustLeaveAlone(a, tl.s.Now, end))
 	if !ok || len(p.Victims) == 0 {
 		return p, ok
 	}
 	// It starts when its victims have left, and ends so much later.
 	later := end.Add(graceOf(&tl.s.Index, p.Victims))
-	if tl.mask(a, tl.s.Now, later) == tl.mask(a, tl.s.Now, end) {
+	if tl.mustLeaveAlone(a, tl.s.Now, later) == tl.mustLeaveAlone(a, tl.s.Now, end) {
 		return p, true
 	}
-	return tl.planBeside(a, tl.mask(a, tl.s.Now, forever))
+	return tl.planBeside(a, tl.mustLeaveAlone(a, tl.s.Now, forever))
 }
 
 func (tl *Timeline) planBeside(a Candidate, mask uint64) (place.Plan, bool) {
@@ -67,7 +67,7 @@ func (tl *Timeline) planOutside(a Candidate, keep cell.LeafSet) (place.Plan, boo
 // useKept moves a gang that is gone in time onto leaves that are booked for later, so that
 // other leaves serve gangs which stay longer.
 func (tl *Timeline) useKept(a Candidate, mask uint64, keep cell.LeafSet, p *place.Plan) {
-	later := tl.union(tl.mask(a, 0, forever) &^ mask)
+	later := tl.union(tl.mustLeaveAlone(a, 0, forever) &^ mask)
 	if later == nil || p.Disturbs() {
 		return
 	}
@@ -102,14 +102,14 @@ func graceOf(s *index.Index, victims []cell.AllocID) model.Duration {
 	return most
 }
 
-// mask returns the bit set of bookings that a gang must leave alone between two times: those of
-// other gangs, of its priority or higher, that begin before it ends.
-func (tl *Timeline) mask(a Candidate, from, to model.Time) uint64 {
+// mustLeaveAlone returns the bit set of bookings that a gang must leave alone between two times:
+// those of other gangs, of its priority or higher, that begin before it ends.
+func (tl *Timeline) mustLeaveAlone(a Candidate, from, to model.Time) uint64 {
 	var m uint64
 	for i := range tl.books {
 		b := &tl.books[i]
 		if !b.ended && tl.aside>>i&1 == 0 && b.ref != a.Ref && b.prio >= a.prio && tl.begins(a, b) < to &&
-			b.end > from && !tl.mayPass(a, i) {
+			b.end > from && !tl.outranks(a, i) {
 			m |= 1 << i
 		}
 	}
@@ -145,7 +145,7 @@ func (tl *Timeline) union(mask uint64) cell.LeafSet {
 
 // kept returns the leaves of the bookings that a gang must leave alone between two times.
 func (tl *Timeline) kept(a Candidate, from, to model.Time) cell.LeafSet {
-	return tl.union(tl.mask(a, from, to))
+	return tl.union(tl.mustLeaveAlone(a, from, to))
 }
 
 // WithoutHeldCells searches for a gang without holding the cells of its own booking and of those
@@ -155,7 +155,7 @@ func (tl *Timeline) WithoutHeldCells(a Candidate, find func(Candidate) (place.Pl
 	for i := range tl.books {
 		b := &tl.books[i]
 		own := b.ref == a.Ref && !b.ended
-		if len(b.binds) == 0 || !own && !tl.mayPass(a, i) {
+		if len(b.binds) == 0 || !own && !tl.outranks(a, i) {
 			continue
 		}
 		if own {
@@ -171,7 +171,7 @@ func (tl *Timeline) WithoutHeldCells(a Candidate, find func(Candidate) (place.Pl
 	if tl.aside = 0; !ok {
 		tl.rehold()
 	}
-	return p, ok // carryOut ends these bookings, and holds the others
+	return p, ok // if it starts, Started ends these bookings and holds the others
 }
 
 // Beside returns the leaves of bookings that a gang must leave alone if it starts now.
@@ -182,7 +182,7 @@ func (tl *Timeline) Beside(a Candidate) cell.LeafSet { return tl.kept(a, tl.s.No
 // an equal shape find nothing either, unless alone.
 func (tl *Timeline) PlanWith(a Candidate, shape string, alone bool,
 	plan func(place.Want) (place.Plan, bool)) (p place.Plan, ok bool) {
-	mask := tl.mask(a, tl.s.Now, forever)
+	mask := tl.mustLeaveAlone(a, tl.s.Now, forever)
 	key := passKey{shape: shape, mask: mask, limit: a.length > 0, aside: tl.aside, size: a.Size, takes: true}
 	if i := tl.find(a.Ref); i >= 0 {
 		key.by = tl.books[i].free

@@ -74,7 +74,7 @@ func (tl *Timeline) Started(a Candidate) {
 	tl.forget(a.Ref)
 	var passed []int
 	for i := range tl.books {
-		if tl.mayPass(a, i) {
+		if tl.outranks(a, i) {
 			passed = append(passed, i)
 		}
 	}
@@ -94,7 +94,7 @@ func (tl *Timeline) Started(a Candidate) {
 // at their turn, as if they came then.
 func (tl *Timeline) displace(a Candidate) {
 	for i := range tl.books {
-		if b := &tl.books[i]; tl.mayPass(a, i) && !tl.obtainable(tl.CandidateOf(tl.s.Find(b.ref.Job), b.ref.Gang), b) {
+		if b := &tl.books[i]; tl.outranks(a, i) && !tl.obtainable(tl.CandidateOf(tl.s.Find(b.ref.Job), b.ref.Gang), b) {
 			tl.end(b)
 			tl.displaced = append(tl.displaced, b.ref)
 		}
@@ -186,15 +186,15 @@ func (tl *Timeline) Book(a Candidate, first bool) (heldUp, blocks bool) {
 	return true, false
 }
 
-// EndUnranked ends the bookings of the priority that is walked to which the walk has not come,
+// EndUnranked ends the bookings of the priority entered last to which the walk has not come,
 // where drop says so.
-func (tl *Timeline) EndUnranked(drop func(model.GangRef) bool) {
+func (tl *Timeline) EndUnranked(drop func(model.GangRef, cell.Priority) bool) {
 	for i := range tl.books {
 		b := &tl.books[i]
 		if b.ended || b.ranked || b.prio != tl.prio || b.prio < cell.MinGuaranteed {
 			continue
 		}
-		if drop(b.ref) {
+		if drop(b.ref, b.prio) {
 			tl.end(b)
 		}
 	}
@@ -223,6 +223,7 @@ func (tl *Timeline) news(b *booking) (e model.Booked, ok bool) {
 	if b.ended {
 		return e, false
 	}
+	defer tl.s.BlameJob(b.ref.Job)
 	g := &tl.s.Find(b.ref.Job).Gangs[b.ref.Gang]
 	if g.Attempt != tables.None || b.free == tl.s.Now {
 		return e, false // it has its cells, or the walk did not reach it

@@ -225,7 +225,7 @@ func (tl *Timeline) delay(a Candidate, b *booking) bool {
 	for again := true; again; {
 		again = false
 		b.end, a.atBooking, a.late = a.until(b.free), true, b.late()
-		m := tl.mask(a, b.free, b.end)
+		m := tl.mustLeaveAlone(a, b.free, b.end)
 		for i := range tl.books {
 			by := &tl.books[i]
 			if m>>i&1 == 0 || !by.set.Meets(b.set) {
@@ -349,9 +349,11 @@ func (tl *Timeline) ReholdAfterUpgrade() {
 	tl.Release()
 	tl.HoldAll()
 	for i := range tl.books {
-		if b := &tl.books[i]; !b.ended && b.start != 0 && !tl.obtainable(tl.CandidateOf(tl.s.Find(b.ref.Job),
-			b.ref.Gang),
-			b) {
+		b := &tl.books[i]
+		if b.ended || b.start == 0 {
+			continue
+		}
+		if a := tl.CandidateOf(tl.s.Find(b.ref.Job), b.ref.Gang); !tl.obtainable(a, b) {
 			tl.end(b)
 		}
 	}

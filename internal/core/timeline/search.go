@@ -46,7 +46,7 @@ func (tl finder) instants(a Candidate, from model.Time) []model.Time {
 			out = append(out, e.at)
 		}
 	}
-	for i, m := 0, tl.mask(a, from, forever); i < len(tl.books); i++ {
+	for i, m := 0, tl.mustLeaveAlone(a, from, forever); i < len(tl.books); i++ {
 		if b := &tl.books[i]; m>>i&1 != 0 && b.end < forever && b.end > from {
 			out = append(out, b.end)
 		}
@@ -150,7 +150,7 @@ func (tl finder) hasEnoughLeaves(a Candidate, t model.Time, keep cell.LeafSet) b
 // earliest returns the first instant at which a gang fits. Without other bookings ever more
 // comes free, so it bisects. With them it tries the first maxInstants in turn, and the last.
 func (tl finder) earliest(a Candidate, times []model.Time) (model.Time, cell.Result, bool) {
-	if tl.mask(a, 0, forever) != 0 {
+	if tl.mustLeaveAlone(a, 0, forever) != 0 {
 		if n := len(times); n > maxInstants {
 			times = append(times[:maxInstants:maxInstants], times[n-1])
 		}

@@ -56,7 +56,7 @@ type Timeline struct {
 	leftBy     []model.Time // by attempt slot: when it has left at the latest
 	size       int32        // leaves of the VC's quota
 	stopping   []int32      // slots of the VC's attempts that were told to stop
-	moved      bool         // idle, ends, over and told are stale
+	moved      bool         // idle, ends, leftBy and stopping are stale
 	heard      heard
 	Changes    int    // how many bookings ended in this walk
 	aside      uint64 // bit set of bookings whose cells are not held during a search
@@ -96,11 +96,11 @@ type ending struct {
 
 // passKey is the key for failed tries: gangs of equal keys fare alike.
 type passKey struct {
-	shape string     // with the chains in asking.others
+	shape string     // with the chains in Candidate.Others
 	mask  uint64     // bit set of bookings that it must leave alone
 	by    model.Time // when its cells must be free; 0 without a booking
-	limit bool       // it has a time limit; without one, bookings.endless binds it
-	aside uint64     // bookings.aside
+	limit bool       // it has a time limit; without one, Timeline.endless binds it
+	aside uint64     // Timeline.aside
 	size  int32      // wished number of members
 	takes bool       // it may preempt its own priority
 }
@@ -187,10 +187,10 @@ func Books(c *model.VCConfig) bool {
 	return c.Backfill == model.ModeEasy || c.Backfill == model.ModeConserve
 }
 
-// mayPass reports whether a booking is no obstacle to a gang that may preempt its own priority:
+// outranks reports whether a booking is no obstacle to a gang that may preempt its own priority:
 // the booked gang is behind it. Booked and running gangs share one order: otherwise a gang
-// Started now could be preempted at the next look.
-func (tl *Timeline) mayPass(a Candidate, i int) bool {
+// started now could be preempted at the next look.
+func (tl *Timeline) outranks(a Candidate, i int) bool {
 	b := &tl.books[i]
 	if !a.OverPeers || b.ended || b.ranked || b.prio != a.prio || b.ref == a.Ref {
 		return false

@@ -25,7 +25,7 @@ type imageRecords struct {
 	// comes: an image whose fetch was cut off belongs to no VC, and its registry is asked for
 	// each.
 	Asked map[string]bool `json:"asked,omitempty"`
-	// Lost says that the book was damaged: no image from a registry is known to be public.
+	// Lost says that the records were damaged: no image from a registry is known to be public.
 	Lost   bool                    `json:"lost,omitempty"`
 	Images map[string]*imageRecord `json:"images,omitempty"` // by ID
 }
@@ -57,7 +57,8 @@ func (b *imageRecords) open(dir string, log *slog.Logger) error {
 	return nil
 }
 
-// save writes the book. Which VC may run which image must outlive a power cut, as the image does.
+// save writes the records. Which VC may run which image must outlive a power cut, as the image
+// does.
 func (b *imageRecords) save(durable bool) error {
 	data, err := json.Marshal(b)
 	if err != nil {

@@ -81,7 +81,7 @@ func TestSharedClaim(t *testing.T) {
 	d.finish()
 }
 
-// why is what was said when a task was refused; "" is that it was not.
+// whyRefused is what was said when a task was refused; "" is that it was not.
 func (d *driver) whyRefused(at model.AttemptID) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -202,7 +202,7 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 
 // create makes the pod, and then its secrets and claims, which the pod owns and which are deleted
 // with it. It is noted before that the pod may exist, and its UID when all is there. If this
-// process ends in between, claim makes the rest.
+// process ends in between, takeOver makes the rest.
 func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Duration, error) {
 	sp, err := e.spaces.open(t.space)
 	switch {

@@ -85,7 +85,8 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// asking is at how many addresses somebody asks for a connection to a port, and has no answer yet.
+// askingDoor is at how many addresses somebody asks for a connection to a port, and has no answer
+// yet.
 func askingDoor(t *testing.T, port int) (n int) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/net/tcp")

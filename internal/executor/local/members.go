@@ -53,7 +53,7 @@ type jobMembers struct {
 	writing  bool // a goroutine is about to write
 }
 
-// of returns the crew of a task's job, nil where the job needs none; r.mu is held.
+// of returns the jobMembers of a task's job, nil where the job needs none; r.mu is held.
 func (r *roster) of(t *liveTask) *jobMembers {
 	if t.start == nil || !t.at.start.Job.Varies() {
 		return nil

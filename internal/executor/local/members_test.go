@@ -25,7 +25,7 @@ func watching() []string {
 		`trap 'told=1' USR2`, `told=1`, `while :; do if [ "$told" ]; then told=; see; fi; sleep 0.02; done`}
 }
 
-// member is the start of one gang of an elastic job of three tasks.
+// elastic is the start of one gang of an elastic job of three tasks.
 func (w *world) elastic(job model.JobID, gang int32) model.Action {
 	roles := []model.Role{{Name: "worker", Tasks: 3, Leaves: 1, MinFailed: 1, MinSucceeded: -1,
 		Launch: model.Launch{Command: watching(), Ports: []model.Port{{Label: "train", Count: 1}}}}}

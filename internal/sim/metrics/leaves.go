@@ -22,8 +22,8 @@ type leafStates struct {
 	idleBy       []int32
 	totalBy      []int32
 	pools        []*pool // of opportunistic gangs
-	// cur counts leaves by state. stray counts idle leaves in spots that are not wholly idle.
-	// area are the integrals in leaf-microseconds.
+	// cur counts leaves by state. fragmentedIdle counts idle leaves of nodes that are not wholly
+	// idle. area are the integrals in leaf-microseconds.
 	cur    [numStates]int64
 	area   [numStates]uint64
 	closed [numStates]uint64 // area when the last open job ended

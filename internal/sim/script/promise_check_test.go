@@ -36,7 +36,7 @@ func (p *promise) runs(declared model.Duration) model.Duration {
 	return declared
 }
 
-// did is how much of that was done by a job that ran for so long; false where the note
+// done is how much of that was done by a job that ran for so long; false where the note
 // does not say what it has done since it has so many GPUs.
 func (p *promise) done(ran model.Duration) (model.Duration, bool) {
 	return ran + model.Duration(p.did-p.by)*model.Second, p.now == p.gpus

@@ -18,8 +18,8 @@ type occupancy struct {
 	live         map[model.AttemptID]*tenant
 	elasticGangs map[model.JobID][]*tenant // gangs of elastic jobs: their speeds depend on each other
 	lastMachines map[gangKey][]*machine    // the last machines of gangs without an attempt
-	gangs        map[model.JobID]int32     // a gang number above all of that job in last
-	round        uint64                    // counts the calls of around
+	gangs        map[model.JobID]int32     // a gang number above all of that job in lastMachines
+	round        uint64                    // counts the calls of updateAffected
 	// changed is called for each attempt that gets another speed, but not for one that
 	// enters.
 	changed func(model.AttemptID, perf.Speed)
@@ -28,7 +28,7 @@ type occupancy struct {
 // machine is a machine with the gangs on it.
 type machine struct {
 	tenants []*tenant
-	spread  int32 // how many of lodgers are on several machines
+	spread  int32 // how many of tenants are on several machines
 }
 
 // tenant is a gang that holds its GPUs.

@@ -74,7 +74,7 @@ type recordedJob struct {
 }
 
 // recordedTask is the work of one task, in time at full speed. runs are those that the task ended
-// by itself. tail is its work since the last of these. starts are all of its starts but those
+// by itself. unfinished is its work since the last of these. starts are all of its starts but those
 // that a node refused.
 type recordedTask struct {
 	runs       []recordedRun
@@ -91,7 +91,7 @@ type recordedRun struct {
 	refused string
 }
 
-// recordedStart is one start of a task. delay is how long it took to start. did is the work done
+// recordedStart is one start of a task. delay is how long it took to start. work is the work done
 // where the task did not end by itself. stopped is how it ended after it was told to, nil
 // where it was not told. stopDelay is how long that took.
 type recordedStart struct {

@@ -309,7 +309,7 @@ func (s *replayWorkload) scheduleEvent(r *runner, rec model.Record) {
 	}
 }
 
-// work implements story. A task that ended by itself does as much work again, in the same
+// work implements workload. A task that ended by itself does as much work again, in the same
 // attempt of its job, and ends as it did. One that did not runs until it is stopped. Where
 // the end was not seen or is not repeated it works as long as is known of its job.
 func (s *replayWorkload) work(t *sim.Task) (model.Duration, int32) {

@@ -67,7 +67,7 @@ type Refusal struct {
 	First model.JobName `json:"first"`
 }
 
-// At most maxRefusals reasons are told apart; otherwise stands for all further ones.
+// At most maxRefusals reasons are told apart; otherReasons stands for all further ones.
 const (
 	maxRefusals  = 20
 	otherReasons = "for other reasons"

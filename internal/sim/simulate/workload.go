@@ -99,7 +99,7 @@ func (s *traceWorkload) jobOf(id model.JobID, j *model.Job) *builtJob {
 	return s.byID[id]
 }
 
-// work implements story: the rest of the job's run time.
+// work implements workload: the rest of the job's run time.
 func (s *traceWorkload) work(t *sim.Task) (model.Duration, int32) {
 	if t.Job.Gangs[t.Attempt.Gang].Extra {
 		return 0, 0 // the members above the minimum help as long as it runs

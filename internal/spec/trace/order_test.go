@@ -19,7 +19,7 @@ import (
 	"github.com/combsched/comb/internal/test/seeds"
 )
 
-// table writes a philly-csv file of jobs with these submissions, in seconds, whose ids
+// phillyTable writes a philly-csv file of jobs with these submissions, in seconds, whose ids
 // are their places.
 func phillyTable(t *testing.T, name string, submits []int) string {
 	t.Helper()

@@ -17,7 +17,7 @@ import (
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
-// archive is an upload with one file of n bytes, and its digest.
+// depotArchive is an upload with one file of n bytes, and its digest.
 func depotArchive(t *testing.T, name string, n int) (digest string, data []byte) {
 	t.Helper()
 	var b bytes.Buffer

@@ -177,7 +177,7 @@ func (s *Images) Prune(ctx context.Context, keep int64) ([]executor.Image, error
 	}
 }
 
-// forget removes a deleted image from the book: if it comes back, it is asked again which VC may
+// forget removes a deleted image from the records: if it comes back, it is asked again which VC may
 // run it.
 func (s *Images) forget(id string) error {
 	s.mu.Lock()

@@ -341,7 +341,7 @@ func (in *introspection) migrate(allocs []*model.Allocation) {
 		switch apart := len(a.Nodes) > 1 && in.oneNode(a); {
 		case !a.Steady || int64(a.Leaves) > free || !movable(a):
 			continue
-		case len(a.Turns) > 1: // to leaves of its own
+		case len(a.Turns) > 1: // it shares leaves: it moves to leaves of its own
 		case len(a.Gangs) == 1 && apart:
 			w.Within = model.OneNode
 		default:
@@ -407,7 +407,7 @@ func (in *introspection) fittingByNumber(yield func(*model.GangView) bool) {
 	}
 }
 
-// somebodyWaits reports whether wanting yields any gang.
+// somebodyWaits reports whether fittingByNumber yields any gang.
 func (in *introspection) somebodyWaits() (some bool) {
 	in.fittingByNumber(func(*model.GangView) bool {
 		some = true

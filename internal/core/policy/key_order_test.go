@@ -228,7 +228,7 @@ func TestGittinsUntil(t *testing.T) {
 }
 
 // keyChanges counts how often the key of a running gang changes, and checks that it does
-// so only when Until says it.
+// so only when NextKeyChange says it.
 func keyChanges(t *testing.T, p model.StepKeyed, g model.GangView) (changes int) {
 	key := func(at model.Time) model.Key {
 		then := g
