@@ -112,6 +112,10 @@ func crowded12(t *testing.T, r *rand.Rand) *core.State {
 	return w.s.At(w.now)
 }
 
+// A gang whose booking is due by its time, and that cannot start yet, keeps a booking: its own does
+// not count against it, else it goes to another gang and comes back at each look.
+func TestOwnBookingIsKept(t *testing.T) { crowded12(t, rand.New(rand.NewPCG(75194, 11))) }
+
 // On random states no two jobs of one VC have the same place, whatever they wait for: the places
 // are the numbers from 1 to how many wait there.
 func TestPlacesAreDistinct(t *testing.T) {

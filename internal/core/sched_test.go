@@ -137,7 +137,7 @@ func (w *world) takesBack(more []model.Record) bool {
 }
 
 // paced reports whether what another look decides is left to the next round of a policy that looks
-// once in a round (Paced), and that is to come.
+// once in a round (DefersReports), and that is to come.
 func (w *world) paced(more []model.Record) bool {
 	if wake := w.s.Wake(); wake == 0 || wake > w.now.Add(model.Minute) {
 		return false

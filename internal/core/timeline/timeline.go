@@ -224,8 +224,9 @@ func (tl *Timeline) live() int {
 	return n
 }
 
-// mayBook reports whether a gang may have a booking. Under conservative every gang may; under
-// easy only the first for some chain or pinned cell that it could use.
+// mayBook reports whether a gang may have a booking. Under conservative every gang may; under easy
+// only the first for some chain or pinned cell that it could use. Its own booking is none before
+// it.
 func (tl *Timeline) mayBook(a Candidate) bool {
 	if tl.live() >= maxBookings || len(tl.books) >= maxNoted {
 		return false
@@ -237,7 +238,7 @@ func (tl *Timeline) mayBook(a Candidate) bool {
 	}
 	for i := range tl.books {
 		b := &tl.books[i]
-		if !tl.easy || b.ended || b.prio < a.prio {
+		if !tl.easy || b.ended || b.prio < a.prio || b.ref == a.Ref {
 			continue
 		}
 		for ci := range chains {
