@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import { expect, test } from '@playwright/test';
 import { accessible, silent } from './axe';
 import { job, served } from './server';
@@ -8,10 +9,16 @@ const ended = (id: number, phase: string) => expect.poll(async () => ((await ser
 
 test('a failed job opens at its first error, which is on standard error alone', async ({ page }) => {
   const errors = silent(page);
-  const program = 'seq 1 300; echo "Traceback (most recent call last):" >&2; echo "RuntimeError: shapes do not fit" >&2; for i in $(seq 1 300); do echo "more $i" >&2; done; exit 3';
+  // The errors come when all before them was read: of two outputs the order is that in which they are read.
+  const program = 'echo "in $PWD now"; seq 1 300; until test -e go; do sleep 0.1; done; echo "Traceback (most recent call last):" >&2; echo "RuntimeError: shapes do not fit" >&2; for i in $(seq 1 300); do echo "more $i" >&2; done; exit 3';
   const made = (await server.submit(job('fails', { command: JSON.stringify(program) }))) as { id: number };
+  await server.signIn(page, 'carol', `/jobs/${made.id}?tab=log`);
+  await expect(page.getByRole('log').getByText('300', { exact: true })).toBeVisible();
+  await page.getByRole('log').press('Home');
+  await expect(page.getByRole('log')).toContainText(/in \/\S+ now/);
+  writeFileSync(`${/in (\/\S+) now/.exec((await page.getByRole('log').textContent()) ?? '')?.[1] ?? ''}/go`, '');
   await ended(made.id, 'Failed');
-  await server.signIn(page, 'carol', `/jobs/${made.id}`);
+  await page.goto(`${server.url}/jobs/${made.id}`);
   const parts = page.getByRole('navigation', { name: 'Parts of the job' });
   await expect(parts.locator('[aria-current]')).toHaveText(['Log']);
   const log = page.getByRole('log');
@@ -73,7 +80,6 @@ test('a log stays where its reader is, though the job fails meanwhile', async ({
   const other = await page.context().newPage();
   await other.goto(`${server.url}/jobs/${made.id}?tab=log`);
   await expect(other.getByRole('log', { name: 'Log of main-0' })).toContainText('200');
-  const { writeFileSync } = await import('node:fs');
   writeFileSync(`${folder}/fail`, '');
   await ended(made.id, 'Failed');
 
@@ -100,7 +106,6 @@ test('both outputs are followed in the order in which they are printed', async (
   const log = page.getByRole('log');
   await expect(log).toContainText(/in \/\S+/);
   const folder = /in (\/\S+?)(?:out|standard|$)/.exec((await log.textContent()) ?? '')?.[1] ?? '';
-  const { writeFileSync } = await import('node:fs');
   for (const i of [1, 2, 3]) {
     writeFileSync(`${folder}/go${i}`, '');
     await expect(log).toContainText(`out ${i}`);
