@@ -3,6 +3,7 @@ package index
 import (
 	"slices"
 
+	"github.com/combsched/comb/internal/base/collections"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/tables"
 )
@@ -98,18 +99,4 @@ func CloneTallies(ts []Tally) []Tally {
 }
 
 // EqualLent compares counts; a missing entry is 0.
-func EqualLent(a, b []int64) bool {
-	for i := range max(len(a), len(b)) {
-		var x, y int64
-		if i < len(a) {
-			x = a[i]
-		}
-		if i < len(b) {
-			y = b[i]
-		}
-		if x != y {
-			return false
-		}
-	}
-	return true
-}
+func EqualLent(a, b []int64) bool { return collections.EqualPadded(a, b) }

@@ -275,7 +275,7 @@ func (m *chargeMover) need(space int32, chain int16) bool {
 
 // needsCells is need without its cache.
 func (s *Finder) needsCells(space int32, chain int16) bool {
-	var vain []hopelessKey
+	var vain []string
 	for v := range int32(len(s.Queues)) {
 		if !s.inside(v, space) {
 			continue
@@ -293,10 +293,10 @@ func (s *Finder) needsCells(space int32, chain int16) bool {
 
 // isHopeless reports whether what is charged to a gang's VC keeps it from fitting even if all of
 // the VC left: it loses nothing by one more charge. vain collects the shapes that are hopeless.
-func (s *Finder) isHopeless(e index.Queued, vain *[]hopelessKey) bool {
+func (s *Finder) isHopeless(e index.Queued, vain *[]string) bool {
 	defer s.BlameJob(e.Job)
 	j := &s.Jobs[e.Slot]
-	this := hopelessKey{j.Gangs[e.Gang].Shape.Text, cell.MaxGuaranteed}
+	this := j.Gangs[e.Gang].Shape.Text
 	if slices.Contains(*vain, this) {
 		return true
 	}
@@ -321,12 +321,6 @@ func (s *Finder) inside(v, space int32) bool {
 		v = s.Cluster.Space(v).Parent
 	}
 	return v == space && v > 0
-}
-
-// hopelessKey is the key for the answers of isHopeless.
-type hopelessKey struct {
-	shape string
-	prio  cell.Priority
 }
 
 // couldPreempt reports whether a request fits if it may preempt lower priorities of its VC and

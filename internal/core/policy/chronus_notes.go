@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/combsched/comb/internal/base/collections"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy/leases"
@@ -164,21 +165,7 @@ func (r *chronusNote) demote(why string) []byte {
 }
 
 // equalSets reports whether two sets hold the same leases.
-func equalSets(a, b leases.Vector) bool {
-	for i := range max(len(a), len(b)) {
-		var x, y uint64
-		if i < len(a) {
-			x = a[i]
-		}
-		if i < len(b) {
-			y = b[i]
-		}
-		if x != y {
-			return false
-		}
-	}
-	return true
-}
+func equalSets(a, b leases.Vector) bool { return collections.EqualPadded(a, b) }
 
 // leaseOf returns the lease for which the last plan of a priority was made; 0 is none.
 func leaseOf(note []byte, prio cell.Priority) int64 {

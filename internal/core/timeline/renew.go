@@ -21,9 +21,6 @@ type renewal struct{ *Timeline }
 // which they were made. One whose cells cannot be had is made anew beside those before it, and
 // those after it give way. One without a time comes last: it was told none.
 func (tl renewal) enterPriority(p cell.Priority) {
-	if p == tl.prio {
-		return
-	}
 	tl.prio = p
 	clear(tl.failed)
 	clear(tl.unbookable)
