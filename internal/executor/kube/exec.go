@@ -69,7 +69,7 @@ func (e *Executor) Exec(ctx context.Context, ref executor.TaskRef, c executor.Co
 	if c.Terminal != nil && c.Term != "" {
 		argv = append([]string{"env", "TERM=" + c.Term}, argv...)
 	}
-	argv = pods.InTaskDir(pod, argv)
+	argv = pods.Beside(pod, argv)
 	v, err := e.o.API.In(pod.Namespace).Exec(context.WithoutCancel(ctx), api.Ask{Pod: pod.Name, Container: pods.Container, Argv: argv, Terminal: c.Terminal != nil})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", executor.ErrRefused, api.ErrorText(err))

@@ -46,7 +46,7 @@ type podNamespace struct {
 	synced func() bool
 	stop   context.CancelFunc
 	asked  atomic.Value // an answer: how the last request for its pods went
-	served atomic.Bool  // the service of its pods was made
+	deaf   atomic.Bool  // it was logged that no service can be made there
 }
 
 // answer is the result of a request.
@@ -249,20 +249,17 @@ func (s *podNamespaces) stop(idle []*podNamespace) {
 	}
 }
 
-// serve makes the service by which the pods of a namespace find each other. Without the right to
-// do so they run, but do not find each other by name.
-func (s *podNamespaces) serve(ctx context.Context, sp *podNamespace) error {
-	if sp.served.Load() {
-		return nil
+// serve makes the service by which the tasks of a gang find each other. It is that of the gang's
+// first pod, which is removed last. Without the right to make it the tasks run, but do not find
+// each other by name.
+func (s *podNamespaces) serve(ctx context.Context, t *podTask, service *corev1.Service) error {
+	err := t.in(s.e).MakeService(ctx, service)
+	if err == nil || !api.NeverAccepts(err) {
+		return err
 	}
-	err := sp.api.MakeService(ctx, s.e.maker.Service())
-	if err != nil && !api.NeverAccepts(err) {
-		return fmt.Errorf("make the service of the pods in namespace %s: %w", sp.name, err)
+	if sp := s.watched(t.space); sp != nil && !sp.deaf.Swap(true) {
+		s.e.o.Log.Warn("the tasks of a gang will not find each other by name: their service cannot be made", "namespace", t.space, "error", api.ErrorText(err))
 	}
-	if sp.served.Swap(true) || err == nil {
-		return nil
-	}
-	s.e.o.Log.Warn("the tasks of a gang will not find each other by name: their service cannot be made", "namespace", sp.name, "error", api.ErrorText(err))
 	return nil
 }
 
@@ -292,6 +289,10 @@ type home struct {
 	mu    sync.Mutex
 	known bool   // an earlier server may have started it
 	space string // "": not decided
+	led   bool   // its first task's pod has what all tasks need, or there will be none
+
+	shares sync.Once
+	vars   map[string]string // see pods.GangVariables
 
 	whose func() (executor.Identity, error) // as which user and group the gang's tasks run
 }

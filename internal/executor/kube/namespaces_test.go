@@ -75,8 +75,8 @@ func TestNamespaces(t *testing.T) {
 	d.restart()
 	d.runsIn("red", moves, 1)
 	d.runsIn("blue", blue, 0)
-	if got := d.api.Objects("services"); len(got) != 3 {
-		t.Errorf("there are the services %v, want one for each namespace", got)
+	if got := d.api.Objects("services"); len(got) != 1 || !strings.HasPrefix(got[0], "red/") {
+		t.Errorf("there are the services %v, want that of the gang in namespace red", got)
 	}
 	d.move("")
 	d.runsIn("comb", d.of("moves", "n0"), 0)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,6 +52,10 @@ type podTask struct {
 	log         *logCopier
 	checked     bool // its claims were given what they ask for
 	shared      sharedState
+	// created is its pod as the API server answered its making, until the watch tells of it.
+	created   *corev1.Pod
+	createdAt time.Time
+	bindSent  bool // Comb has bound its pod
 	// released is the version of its pod from which Comb's finalizer was removed.
 	released string
 
@@ -108,7 +113,16 @@ func (e *Executor) reconcile(key string) (time.Duration, error) {
 	if w.repeated {
 		e.repeat(t)
 	}
-	pod := e.spaces.pod(t.space, t.name)
+	again, err := e.settle(ctx, t, w)
+	if t.created != nil && err == nil && (again <= 0 || again > watchTime) {
+		again = watchTime // the watch may never tell of it
+	}
+	return again, err
+}
+
+// settle is reconcile for a task whose record is read.
+func (e *Executor) settle(ctx context.Context, t *podTask, w wanted) (time.Duration, error) {
+	pod := t.newest(e.spaces.pod(t.space, t.name))
 	switch {
 	case t.endTold:
 		return e.clean(ctx, t, pod)
@@ -120,6 +134,24 @@ func (e *Executor) reconcile(key string) (time.Duration, error) {
 		return e.tellUnknown(t, w, "another pod has taken the place of its own")
 	}
 	return e.follow(ctx, t, w, pod)
+}
+
+// watchTime is how long the watch may take to tell of a pod that was made. After it the API server
+// is asked.
+const watchTime = 5 * time.Second
+
+// newest is the task's pod: as the watch tells it, else as its making was answered.
+func (t *podTask) newest(watched *corev1.Pod) *corev1.Pod {
+	if watched != nil || t.created == nil || time.Since(t.createdAt) > watchTime {
+		t.created = nil
+		return watched
+	}
+	return t.created
+}
+
+// leads reports whether what belongs to a gang belongs to this task's pod.
+func (t *podTask) leads() bool {
+	return t.start != nil && len(t.start.Tasks) > 1 && t.ts.Task == t.start.Tasks[0].Task
 }
 
 // identify lets other goroutines know which pod is a task's.
@@ -213,9 +245,6 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	case !sp.synced():
 		return spacePause, nil
 	}
-	if err := e.spaces.serve(ctx, sp); err != nil {
-		return 0, err
-	}
 	pod, own, refused, err := e.buildPod(ctx, t)
 	switch {
 	case err != nil:
@@ -223,9 +252,13 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	case refused != nil:
 		return 0, e.refuse(t, *refused)
 	}
+	if !t.home.begun(t) {
+		return 0, nil // the first of its gang queues it
+	}
 	if err := t.note(); err != nil {
 		return 0, err
 	}
+	e.chooseBinder(t, pod)
 	made, err := t.in(e).Create(ctx, pod)
 	switch {
 	case err == nil:
@@ -260,6 +293,8 @@ const claimPause = 300 * time.Millisecond
 type owned struct {
 	secrets []*corev1.Secret
 	claims  []*api.Claim
+	service *corev1.Service     // of its gang; nil where the task does not lead one
+	configs []*corev1.ConfigMap // likewise
 }
 
 // buildPod returns a task's pod with what it owns, or why there can be none.
@@ -287,7 +322,10 @@ func (e *Executor) buildPod(ctx context.Context, t *podTask) (pod *corev1.Pod, o
 	if err != nil {
 		return nil, own, &model.TaskRefused{Reason: err.Error(), Job: true}, nil
 	}
-	pod, own.secrets, err = e.maker.Make(pods.Task{UID: int64(id.UID), GID: int64(id.GID), Network: network, Offers: offered(node), Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: cmp.Or(t.ts.SKU.Resource, resourceOf(node)), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, ServerLink: e.o.ServerLink})
+	if t.leads() {
+		own.service, own.configs = e.maker.Service(t.at), e.maker.GangConfigs(t.at, t.home.shared(e, t))
+	}
+	pod, own.secrets, err = e.maker.Make(pods.Task{UID: int64(id.UID), GID: int64(id.GID), Network: network, Offers: offered(node), Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: cmp.Or(t.ts.SKU.Resource, resourceOf(node)), Shared: t.home.shared(e, t), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, ServerLink: e.o.ServerLink})
 	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
 		return nil, own, &model.TaskRefused{Reason: cannot.Why, Job: true}, nil
 	}
@@ -303,6 +341,15 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 		if s.OwnerReferences = owner; err == nil {
 			err = t.in(e).MakeSecret(ctx, s)
 		}
+	}
+	for _, c := range own.configs {
+		if c.OwnerReferences = owner; err == nil {
+			what, err = "ConfigMap", t.in(e).MakeConfigMap(ctx, c)
+		}
+	}
+	if own.service != nil && err == nil {
+		own.service.OwnerReferences = owner
+		what, err = "service", e.spaces.serve(ctx, t, own.service)
 	}
 	for _, c := range own.claims {
 		if c.OwnerReferences = owner; err == nil {
@@ -333,8 +380,9 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 	if err := t.note(); err != nil {
 		return 0, err
 	}
-	e.queue.Add(t.key)
-	return 0, nil
+	t.created, t.createdAt = pod, time.Now()
+	e.letFollow(t)
+	return 0, e.bind(ctx, t, pod)
 }
 
 // giveUp ends a pod that will not run, and notes what to tell when it is gone.
@@ -405,6 +453,9 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 		}
 		return 0, nil
 	case state.Phase == pods.Waits:
+		if err := e.bind(ctx, t, pod); err != nil {
+			return 0, err
+		}
 		return e.wait(ctx, t, pod, state)
 	}
 	t.waits = time.Time{}
@@ -431,7 +482,7 @@ func (e *Executor) began(t *podTask, s pods.State) {
 	default:
 		e.tell(t, f)
 	}
-	if t.log == nil {
+	if t.log == nil && !e.simulated(string(t.ts.Place.Node)) {
 		t.log = e.followLog(t)
 	}
 }
@@ -501,6 +552,7 @@ func (e *Executor) finish(t *podTask, x model.Exit) error {
 		e.tell(t, model.TaskExited{Attempt: t.at, Task: t.ts.Task, Exit: x})
 	}
 	t.endTold = true
+	e.letFollow(t)
 	e.queue.Add(t.key)
 	return nil
 }
@@ -520,6 +572,7 @@ func (e *Executor) refuse(t *podTask, f model.TaskRefused) error {
 	}
 	e.tell(t, f)
 	t.endTold = true
+	e.letFollow(t)
 	e.queue.Add(t.key)
 	return nil
 }
@@ -545,6 +598,9 @@ func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time
 		return 0, nil
 	}
 	e.unfence(t) // it has ended, whatever else keeps its pod
+	if e.first(t) {
+		return 0, nil // the last of the others queues it
+	}
 	held := false
 	for _, f := range pod.Finalizers {
 		held = held || f == pods.Finalizer
@@ -582,7 +638,34 @@ func (e *Executor) drop(t *podTask) {
 	left := slices.DeleteFunc(e.attempts[t.at], func(key string) bool { return key == t.key })
 	if e.attempts[t.at] = left; len(left) == 0 {
 		delete(e.attempts, t.at)
+	} else if len(left) == 1 {
+		e.queue.Add(left[0]) // the first is removed last
 	}
+}
+
+// first reports whether others of a task's gang have pods, and all of them a higher number. Its
+// pod owns what belongs to the gang. It may be a stray: a new server hears nothing of tasks that
+// have ended.
+func (e *Executor) first(t *podTask) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	keys := e.attempts[t.at]
+	return len(keys) > 1 && !slices.ContainsFunc(keys, func(key string) bool {
+		_, n, ok := e.maker.Parse(baseOf(key))
+		return ok && n < t.number()
+	})
+}
+
+// number is the number of a task in its job.
+func (t *podTask) number() int32 {
+	if t.ts != nil {
+		return t.ts.Task
+	}
+	n, err := strconv.ParseInt(t.name[strings.LastIndexByte(t.name, '-')+1:], 10, 32)
+	if err != nil {
+		return 0 // it is no name of a pod of Comb
+	}
+	return int32(n)
 }
 
 // unfence lets nodes up that waited for a pod to be gone.

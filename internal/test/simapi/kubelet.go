@@ -66,6 +66,15 @@ func (s *Server) Offer(node string, name corev1.ResourceName, count int64) {
 	s.put("nodes", n)
 }
 
+// Taint keeps pods that do not tolerate a taint off a node.
+func (s *Server) Taint(node, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.objects["nodes"][node].(*corev1.Node).DeepCopy()
+	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+	s.put("nodes", n)
+}
+
 // RemoveNode takes a machine away for good, with what runs on it.
 func (s *Server) RemoveNode(name string) {
 	s.mu.Lock()
@@ -140,9 +149,23 @@ func (s *Server) Copy(from, space string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.objects["pods"][from].(*corev1.Pod).DeepCopy()
-	o.Namespace, o.Spec.NodeName, o.DeletionTimestamp, o.OwnerReferences = space, "", nil, nil
+	o.Namespace, o.Spec.NodeName, o.Spec.SchedulerName, o.DeletionTimestamp, o.OwnerReferences = space, "", "", nil, nil
 	s.make("pods", o)
 	return keyOf(o)
+}
+
+// EndContainer lets the container of a pod end by itself, with a code.
+func (s *Server) EndContainer(pod string, code int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.machines {
+		for uid, c := range m.containers {
+			if c.pod == pod && !c.over {
+				c.code = code
+				m.end(uid, c)
+			}
+		}
+	}
 }
 
 // Linger lets the containers that start from now on run until they are ended.
@@ -240,7 +263,7 @@ func (s *Server) see(pod *corev1.Pod) {
 		node = asks(pod)
 		m := s.machines[node]
 		switch {
-		case m == nil || !m.kubelet || deleted || s.rand.IntN(4) > 0:
+		case pod.Spec.SchedulerName != "" || m == nil || !m.kubelet || deleted || s.rand.IntN(4) > 0:
 		case s.allocate(pod, node):
 			pod.Spec.NodeName, pod.Status.Conditions = node, nil
 			s.put("pods", pod)

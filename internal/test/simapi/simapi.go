@@ -84,7 +84,7 @@ func New(seed uint64) *Server {
 	}
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	s := &Server{rand: rand.New(rand.NewPCG(seed, 26)), decoder: serializer.NewCodecFactory(scheme).UniversalDeserializer(), end: make(chan struct{}),
-		objects:  map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "secrets": {}, "resourceclaims": {}, "resourceslices": {}},
+		objects:  map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "configmaps": {}, "secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
 		machines: map[string]*machine{}, closed: map[string]bool{}, asked: map[string]int{}}
 	s.news = sync.NewCond(&s.mu)
@@ -225,9 +225,11 @@ func (s *Server) put(resource string, o metav1.Object) {
 func (s *Server) remove(resource string, o metav1.Object) {
 	delete(s.objects[resource], keyOf(o))
 	s.tell(resource, watch.Deleted, o)
-	for name, one := range s.objects["secrets"] { // claims go with the last of their owners: see collect
-		if slices.ContainsFunc(one.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == o.GetUID() }) {
-			delete(s.objects["secrets"], name)
+	for _, owned := range []string{"secrets", "services", "configmaps"} { // claims go with the last of their owners: see collect
+		for name, one := range s.objects[owned] {
+			if slices.ContainsFunc(one.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == o.GetUID() }) {
+				delete(s.objects[owned], name)
+			}
 		}
 	}
 }
@@ -299,7 +301,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.log(w, r, key(space, name))
 		return
 	}
-	out, err := s.do(r, path{resource, space, name})
+	out, err := s.do(r, path{resource, space, name, sub})
 	if lost {
 		panic(http.ErrAbortHandler)
 	}
@@ -328,7 +330,7 @@ func answer(w http.ResponseWriter, code int, v any) {
 }
 
 // path is what a request is about.
-type path struct{ resource, space, name string }
+type path struct{ resource, space, name, sub string }
 
 // do does what a request asks for.
 func (s *Server) do(r *http.Request, p path) (out json.RawMessage, err error) {
@@ -342,6 +344,8 @@ func (s *Server) do(r *http.Request, p path) (out json.RawMessage, err error) {
 	which := schema.GroupResource{Resource: resource}
 	had := s.objects[resource][key(p.space, name)]
 	switch {
+	case p.sub == "binding":
+		return s.bind(had, body)
 	case r.Method == http.MethodPost:
 		o, err := decoded[metav1.Object](s, body)
 		if err != nil {
@@ -379,6 +383,26 @@ func decoded[T any](s *Server, body []byte) (out T, err error) {
 		return out, fmt.Errorf("%T is not wanted", o)
 	}
 	return out, nil
+}
+
+// bind binds a pod to a node, as its caller says. s.mu is held.
+func (s *Server) bind(o metav1.Object, body []byte) (json.RawMessage, error) {
+	which := schema.GroupResource{Resource: "pods"}
+	b, err := decoded[*corev1.Binding](s, body)
+	if err != nil {
+		return nil, err
+	}
+	pod, ok := o.(*corev1.Pod)
+	switch {
+	case !ok:
+		return nil, apierrors.NewNotFound(which, b.Name)
+	case b.UID != "" && b.UID != pod.UID, pod.DeletionTimestamp != nil, pod.Spec.NodeName != "":
+		return nil, apierrors.NewConflict(which, b.Name, errors.New("it cannot be bound"))
+	}
+	pod = pod.DeepCopy()
+	pod.Spec.NodeName, pod.Status.Conditions = b.Target.Name, nil
+	s.put("pods", pod)
+	return text(metav1.Status{Status: metav1.StatusSuccess}), nil
 }
 
 // make keeps a new object. s.mu is held.

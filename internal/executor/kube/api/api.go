@@ -144,7 +144,7 @@ type right struct {
 // rights are those without which nothing runs. The right to run commands in pods is not among
 // them, since it may be withheld on purpose.
 var rights = []right{{"list", "nodes", "", true, ""}, {"watch", "nodes", "", true, ""}, {"create", "pods", "", false, ""}, {"get", "pods", "", false, ""}, {"list", "pods", "", false, ""}, {"watch", "pods", "", false, ""},
-	{"patch", "pods", "", false, ""}, {"delete", "pods", "", false, ""}, {"get", "pods", "log", false, ""}, {"create", "secrets", "", false, ""}, {"delete", "secrets", "", false, ""}, {"create", "services", "", false, ""}}
+	{"patch", "pods", "", false, ""}, {"delete", "pods", "", false, ""}, {"get", "pods", "log", false, ""}, {"create", "pods", "binding", false, ""}, {"create", "secrets", "", false, ""}, {"delete", "secrets", "", false, ""}, {"create", "configmaps", "", false, ""}, {"create", "services", "", false, ""}}
 
 // claimRights are those for claims of devices.
 var claimRights = []right{{"list", "resourceslices", "", true, Group}, {"create", "resourceclaims", "", false, Group}, {"get", "resourceclaims", "", false, Group}, {"patch", "resourceclaims", "", false, Group}, {"delete", "resourceclaims", "", false, Group}}
@@ -218,6 +218,15 @@ func (c *Client) Create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, erro
 	return out, c.rest.Post().Namespace(c.namespace).Resource("pods").Body(pod).Do(ctx).Into(out)
 }
 
+// Bind binds a pod to a node.
+func (c *Client) Bind(ctx context.Context, pod *corev1.Pod, node string) error {
+	b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+	return c.rest.Post().Namespace(c.namespace).Resource("pods").Name(pod.Name).SubResource("binding").Body(b).Do(ctx).Error()
+}
+
+// Changed reports whether an object is gone, or is not as it was any more.
+func Changed(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
+
 // Get asks the API server itself for a pod, and not the watched copy; nil where there is none.
 func (c *Client) Get(ctx context.Context, name string) (*corev1.Pod, error) {
 	out := &corev1.Pod{}
@@ -276,6 +285,15 @@ func (c *Client) MakeService(ctx context.Context, s *corev1.Service) error {
 	return err
 }
 
+// MakeConfigMap makes a ConfigMap, unless there is one of that name.
+func (c *Client) MakeConfigMap(ctx context.Context, m *corev1.ConfigMap) error {
+	err := c.rest.Post().Namespace(c.namespace).Resource("configmaps").Body(m).Do(ctx).Error()
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
 // MakeSecret makes a secret, and replaces one of that name.
 func (c *Client) MakeSecret(ctx context.Context, s *corev1.Secret) error {
 	post := func() error { return c.rest.Post().Namespace(c.namespace).Resource("secrets").Body(s).Do(ctx).Error() }
@@ -304,6 +322,13 @@ func (c *Client) Log(ctx context.Context, name string, since time.Time) (io.Read
 func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
 	list := &corev1.NodeList{}
 	err := c.rest.Get().Resource("nodes").Do(ctx).Into(list)
+	return list.Items, err
+}
+
+// Pods asks the API server for all pods of the namespace.
+func (c *Client) Pods(ctx context.Context) ([]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := c.rest.Get().Namespace(c.namespace).Resource("pods").Do(ctx).Into(list)
 	return list.Items, err
 }
 

@@ -30,6 +30,7 @@ const (
 	JobLabel     = "comb.dev/job"
 	VCLabel      = "comb.dev/virtual-cluster"
 	TaskLabel    = "comb.dev/task"
+	gangLabel    = "comb.dev/gang" // the attempt: its service selects by it
 	sealNote     = "comb.dev/seal"
 	// Finalizer keeps a pod, even one deleted by force, until its end is known and its log is
 	// read.
@@ -39,6 +40,8 @@ const (
 const (
 	// Container is the name of the container of the task.
 	Container = "task"
+	// Scheduler is named by pods that Comb binds: kube-scheduler does not look at them.
+	Scheduler = "comb.dev"
 
 	workDir   = "/comb/work"
 	scriptDir = "/comb/script"
@@ -58,7 +61,7 @@ type Maker struct {
 
 // Name is the name of a task's pod. It is unique to this cluster, job, attempt and task.
 func (m *Maker) Name(at model.AttemptID, task int32) string {
-	return fmt.Sprintf("comb-%s-%d-%d-%d-%d", m.short(), int64(at.Job), at.Gang, at.N, task)
+	return fmt.Sprintf("comb-%s-%s-%d", m.short(), gang(at), task)
 }
 
 // DevicesName is the name of what belongs to some devices of a node, whichever tasks have them.
@@ -74,13 +77,21 @@ func (m *Maker) short() string {
 	return hex.EncodeToString(sum[:4])
 }
 
-func (m *Maker) service() string { return "comb-" + m.short() }
+// gang is the name of an attempt of a gang among all jobs of this cluster.
+func gang(at model.AttemptID) string {
+	return fmt.Sprintf("%d-%d-%d", int64(at.Job), at.Gang, at.N)
+}
 
-// Service is the headless service by which the pods of this cluster find each other.
-func (m *Maker) Service() *corev1.Service {
+// service is the name of the headless service of a gang.
+func (m *Maker) service(at model.AttemptID) string { return "comb-" + m.short() + "-" + gang(at) }
+
+// Service is the headless service by which the tasks of a gang find each other. One that selected
+// the pods of all gangs would be written anew with each pod of any of them.
+func (m *Maker) Service(at model.AttemptID) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: m.service(), Labels: map[string]string{ClusterLabel: m.short()}},
-		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true, Selector: map[string]string{ClusterLabel: m.short()}},
+		ObjectMeta: metav1.ObjectMeta{Name: m.service(at), Labels: map[string]string{ClusterLabel: m.short()}},
+		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true,
+			Selector: map[string]string{ClusterLabel: m.short(), gangLabel: gang(at)}},
 	}
 }
 
@@ -139,7 +150,10 @@ type Task struct {
 	Resource string            // the resource of the node's device plugin that the task gets; "": none
 	Claims   []string          // the claims that give its GPUs
 	Offers   []string          // of the node's device plugins: taints of these names are tolerated
-	Network  string            // resource of RDMA network devices; "": the task gets none
+	// Shared are the variables that all tasks of the gang have: see GangVariables. nil: none are
+	// shared.
+	Shared  map[string]string
+	Network string // resource of RDMA network devices; "": the task gets none
 	// Storages are those that the job names. Work is the claim that keeps checkpoints; "": there
 	// is none.
 	Storages   []model.Storage
@@ -169,12 +183,24 @@ func (t *Task) beginsIn(role *model.Role) string {
 // WORKDIR, and the container would start in the root.
 const inOwnFolder = `[ "$PWD" != / ] || cd ` + workDir + "; "
 
-// InTaskDir is a command that runs beside a pod's task, made to start in the task's directory.
-func InTaskDir(pod *corev1.Pod, argv []string) []string {
-	if len(pod.Spec.Containers) == 0 || pod.Spec.Containers[0].WorkingDir != "" {
+// Beside is a command that runs beside a pod's task, made to start in the task's directory with
+// the task's variables.
+func Beside(pod *corev1.Pod, argv []string) []string {
+	own := TaskContainer(pod)
+	if own == nil {
 		return argv
 	}
-	return append([]string{"/bin/sh", "-c", inOwnFolder + `exec "$@"`, "sh"}, argv...)
+	first := ""
+	if slices.ContainsFunc(own.Env, func(v corev1.EnvVar) bool { return v.Name == ownVariables }) {
+		first = setVariables
+	}
+	if own.WorkingDir == "" {
+		first += inOwnFolder
+	}
+	if first == "" {
+		return argv
+	}
+	return append([]string{"/bin/sh", "-c", first + `exec "$@"`, "sh"}, argv...)
 }
 
 // longest is the longest script that is passed as a command, in bytes; a longer one becomes a
@@ -198,6 +224,10 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	if t.beginsIn(role) == "" && t.ServerLink == nil {
 		script = inOwnFolder + script
 	}
+	set := m.environment(t, role)
+	if len(set.own) > 0 {
+		script = setVariables + script
+	}
 	name, node := m.Name(t.Attempt, t.Task.Task), string(t.Task.Place.Node)
 	no, yes, seconds, once := false, true, graceSeconds(job.Grace), corev1.FSGroupChangeOnRootMismatch
 	uid, gid, shared := cmp.Or(t.UID, user), cmp.Or(t.GID, user), int64(user) // a new fsGroup makes kubelets walk all files
@@ -218,18 +248,21 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 			EnableServiceLinks:            &no,
 			ShareProcessNamespace:         &yes, // no task is process 1, which ignores SIGTERM; orphans are reaped
 			Hostname:                      name,
-			Subdomain:                     m.service(),
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid, RunAsGroup: &gid,
 				FSGroup: &shared, FSGroupChangePolicy: &once,
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Volumes: []corev1.Volume{{Name: "work", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 		},
 	}
+	if len(t.Start.Tasks) > 1 {
+		pod.Labels[gangLabel], pod.Spec.Subdomain = gang(t.Attempt), m.service(t.Attempt)
+	}
 	c := corev1.Container{
 		Name: Container, Image: role.Launch.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:    []string{"/bin/sh", "-c", escape(script)},
 		WorkingDir: t.beginsIn(role),
-		Env:        m.environment(t, role),
+		Env:        set.spec(t.Shared),
+		EnvFrom:    m.fromGang(t),
 		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Privileged: &no,
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 		VolumeMounts: []corev1.VolumeMount{{Name: "work", MountPath: workDir}},
@@ -408,6 +441,12 @@ func taintsOf(resource string) (keys []string) {
 	return keys
 }
 
+// TakesAnyRoom reports whether a pod needs nothing of its node but room: no claim, and no volume
+// that others provide.
+func TakesAnyRoom(pod *corev1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) == 0 && !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
+}
+
 // Tolerates reports whether pods go on a node with a taint. resources are those of its device
 // plugins.
 func Tolerates(t *corev1.Taint, resources ...string) bool {
@@ -482,46 +521,6 @@ func devices(t Task) (list []int32) {
 	return list
 }
 
-// environment is a task's environment: what the job sets, and over it what the platform sets.
-func (m *Maker) environment(t Task, role *model.Role) []corev1.EnvVar {
-	var env []corev1.EnvVar
-	at := map[string]int{}
-	set := func(name, value string) {
-		v := corev1.EnvVar{Name: name, Value: escape(value)}
-		if i, ok := at[name]; ok {
-			env[i] = v
-			return
-		}
-		at[name] = len(env)
-		env = append(env, v)
-	}
-	job := t.Start.Job
-	set("HOME", workDir)
-	tasks := make([]int32, len(t.Start.Tasks))
-	meets := make([]jobspec.TaskAddress, len(t.Start.Tasks))
-	for i, one := range t.Start.Tasks {
-		tasks[i], meets[i] = one.Task, jobspec.TaskAddress{Host: m.host(t, one.Task), Port: firstPort - 1}
-	}
-	for _, v := range jobspec.FrameworkEnv(job, t.Task.Task, tasks, meets) {
-		set(v.Name, v.Value)
-	}
-	for _, v := range role.Launch.Env {
-		if v.Name != "" && !strings.ContainsAny(v.Name, "=\x00") && !strings.HasPrefix(v.Name, "PAI_") && !strings.HasPrefix(v.Name, "COMB_") && !deviceVariables[v.Name] {
-			set(v.Name, v.Value)
-		}
-	}
-	for _, v := range jobspec.PAIEnv(jobspec.EnvInput{Job: job, Role: t.Task.Role, Index: t.Task.Index,
-		Hosts: func(task int32) string { return m.host(t, task) },
-		Ports: func(task int32, label string) []int32 { return portsOf(job, task, label) },
-	}) {
-		set(v.Name, v.Value)
-	}
-	for _, v := range m.platformVariables(t) {
-		set(v.Name, v.Value)
-	}
-	return env
-}
-
 // deviceVariables tell container runtimes which devices a container gets. Only Comb and device
 // plugins may set them, and no job.
 var deviceVariables = map[string]bool{"NVIDIA_VISIBLE_DEVICES": true, "AMD_VISIBLE_DEVICES": true, "HABANA_VISIBLE_DEVICES": true, "ASCEND_VISIBLE_DEVICES": true, "MTHREADS_VISIBLE_DEVICES": true, "NVIDIA_IMEX_CHANNELS": true}
@@ -566,7 +565,7 @@ func (m *Maker) host(t Task, task int32) string {
 
 // Host is the DNS name of a task's pod, within its namespace.
 func (m *Maker) Host(at model.AttemptID, task int32) string {
-	return m.Name(at, task) + "." + m.service()
+	return m.Name(at, task) + "." + m.service(at)
 }
 
 // portsOf are the ports of a label of a task. Each pod has an address of its own, so all tasks of

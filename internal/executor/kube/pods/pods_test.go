@@ -82,21 +82,15 @@ func TestAPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{}
 	c := pod.Spec.Containers[0]
-	for _, v := range c.Env {
-		if _, twice := env[v.Name]; twice {
-			t.Errorf("%s is there twice", v.Name)
-		}
-		env[v.Name] = v.Value
-	}
-	for name, want := range map[string]string{"MODEL": "$$(HOME)", "PAI_JOB_NAME": "train", "NVIDIA_VISIBLE_DEVICES": "4,5", "RANK": "2", "WORLD_SIZE": "3",
-		"MASTER_ADDR": maker.Name(sample().Attempt, 0) + "." + maker.service(), "PAI_PORT_LIST_worker_1_b": "20001,20002", "COMB_NODE": "n1"} {
+	env := environmentOf(t, &c, nil)
+	for name, want := range map[string]string{"MODEL": "$(HOME)", "PAI_JOB_NAME": "train", "NVIDIA_VISIBLE_DEVICES": "4,5", "RANK": "2", "WORLD_SIZE": "3",
+		"MASTER_ADDR": maker.Name(sample().Attempt, 0) + "." + maker.service(sample().Attempt), "PAI_PORT_LIST_worker_1_b": "20001,20002", "COMB_NODE": "n1"} {
 		if env[name] != want {
 			t.Errorf("%s is %q, want %q", name, env[name], want)
 		}
 	}
-	if got := c.Command[2]; got != `[ "$$PWD" != / ] || cd /comb/work; `+"echo $$$$ $$(date)\nexit 3" {
+	if got := c.Command[2]; got != escape(setVariables)+`[ "$$PWD" != / ] || cd /comb/work; `+"echo $$$$ $$(date)\nexit 3" {
 		t.Errorf("the command is %q", got)
 	}
 	if c.Resources.Limits.Cpu().MilliValue() != 1500 || c.Resources.Limits.Memory().Value() != 64<<20 {
@@ -143,11 +137,7 @@ func TestAPodFindsWhatOpenPAITells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{}
-	for _, v := range pod.Spec.Containers[0].Env {
-		env[v.Name] = strings.ReplaceAll(v.Value, "$$", "$")
-	}
-	for _, fault := range executortest.NotAsOpenPAI(env) {
+	for _, fault := range executortest.NotAsOpenPAI(environmentOf(t, &pod.Spec.Containers[0], nil)) {
 		t.Error(fault)
 	}
 }
@@ -218,9 +208,10 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 			if order.From != c.from {
 				t.Errorf("process 1 begins it in %q: %q", order.From, got.Command)
 			}
-			for _, v := range got.Env { // ENV: nothing of the image's is hidden but what the pod sets itself
-				if v.Name == "PATH" || v.Name == "LD_LIBRARY_PATH" || v.Name == "OWN" {
-					t.Errorf("the pod sets %s", v.Name)
+			env := environmentOf(t, &got, nil)
+			for _, name := range []string{"PATH", "LD_LIBRARY_PATH", "OWN"} { // ENV: nothing of the image's is hidden but what the pod sets itself
+				if _, has := env[name]; has {
+					t.Errorf("the pod sets %s", name)
 				}
 			}
 		})
@@ -231,7 +222,7 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := string(secrets[0].Data[scriptKey]); !strings.HasPrefix(text, inOwnFolder+"xxx") {
+	if text := string(secrets[0].Data[scriptKey]); !strings.HasPrefix(text, setVariables+inOwnFolder+"xxx") {
 		t.Errorf("a script that is a file begins with %.60q", text)
 	}
 	work, app := t.TempDir(), t.TempDir()
@@ -443,10 +434,7 @@ func TestClaimsOfAPod(t *testing.T) {
 	if !maps.Equal(got, want) {
 		t.Errorf("mounted is %v", got)
 	}
-	env := map[string]string{}
-	for _, v := range pod.Spec.Containers[0].Env {
-		env[v.Name] = v.Value
-	}
+	env := environmentOf(t, &pod.Spec.Containers[0], nil)
 	if env["COMB_STORAGE_HOMES"] != "/mnt/homes" || env["COMB_CHECKPOINT_DIR"] != "/comb/checkpoint" {
 		t.Errorf("the environment is %v", env)
 	}

@@ -1,13 +1,16 @@
-// Command kubebench measures Comb on a Kubernetes cluster of simulated nodes, and beside it what
-// the API server itself does:
+// Command kubebench measures Comb on a Kubernetes cluster of simulated nodes, and beside it bare
+// pods that a parallel client makes:
 //
-//	kubebench -bin bin -nodes 500      (KUBECONFIG says which; see make bench-kube)
+//	kubebench -bin bin -nodes 500      (KUBECONFIG and CLUSTER_AT say which; see make bench-kube)
 //
-// It prints one figure a line and judges none.
+// Each load is measured the same way: pods a second until all run, the processor time of each part
+// of the cluster, and the calls of the API server by verb. It prints one figure a line and judges
+// none.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -17,6 +20,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli/contexts"
@@ -41,6 +45,9 @@ type bench struct {
 	client *rest.Client
 	server *exec.Cmd
 	nodes  int
+	kube   *api.Client
+	parts  *parts
+	label  string // of what is measured now
 }
 
 func run(ctx context.Context, bin string, nodes int) error {
@@ -49,96 +56,158 @@ func run(ctx context.Context, bin string, nodes int) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{Figures: lab.Figures{Out: os.Stdout}, nodes: nodes}
-	if err := b.alone(ctx); err != nil {
+	kube, err := api.Open(api.Options{Namespace: "comb"})
+	if err != nil {
 		return err
 	}
-	if err := b.serve(ctx, bin, dir); err != nil {
+	parts, err := openParts(os.Getenv("CLUSTER_AT"))
+	if err != nil {
 		return err
 	}
-	defer b.server.Wait()
-	defer b.server.Process.Signal(os.Interrupt)
-	for _, step := range []func(context.Context) error{b.small, b.gang, b.reclaim, b.never} {
+	b := &bench{Figures: lab.Figures{Out: os.Stdout}, nodes: nodes, kube: kube, parts: parts}
+	if err := b.bare(ctx); err != nil {
+		return err
+	}
+	if err := b.serving(ctx, bin, filepath.Join(dir, "plain"), "comb", b.small, b.gang, b.reclaim, b.never, b.memory); err != nil {
+		return err
+	}
+	// The program of simulated pods is never started: what it costs the nodes is not measured.
+	return b.serving(ctx, bin, filepath.Join(dir, "linked"), "comb_with_pod_image", b.small, b.gang, b.memory)
+}
+
+// serving runs the steps of one server, and removes its pods.
+func (b *bench) serving(ctx context.Context, bin, dir, label string, steps ...func(context.Context) error) error {
+	var more []string
+	if label != "comb" {
+		more = []string{"--pod-image", "local.test/comb:1", "--pod-url", "https://127.0.0.1:8421", "--pod-listen", "127.0.0.1:0"}
+	}
+	if err := b.serve(ctx, bin, dir, more...); err != nil {
+		return err
+	}
+	b.label, b.parts.pid["comb"] = label, b.server.Process.Pid
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
-			return err
+			return errors.Join(err, b.stop())
 		}
 	}
+	if err := b.stop(); err != nil {
+		return err
+	}
+	return b.clear(ctx)
+}
+
+// stop ends the server. Its pods run on.
+func (b *bench) stop() error {
+	delete(b.parts.pid, "comb")
+	return errors.Join(b.server.Process.Signal(os.Interrupt), b.server.Wait())
+}
+
+// clear removes all pods, whatever keeps them.
+func (b *bench) clear(ctx context.Context) error {
+	for {
+		list, err := b.kube.Pods(ctx)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		err = inParallel(len(list), func(i int) error {
+			pod := &list[i]
+			if len(pod.Finalizers) > 0 {
+				if err := b.kube.Release(ctx, pod, pod.Finalizers[0]); err != nil {
+					return err
+				}
+			}
+			return b.kube.Delete(ctx, pod.Name, pod.UID, 0)
+		})
+		if err != nil {
+			return err
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// memory prints what the server holds.
+func (b *bench) memory(context.Context) error {
 	kib, err := lab.Resident(b.server.Process.Pid)
 	if err == nil {
-		b.Print("comb_kube_resident_memory", float64(kib)/1024, "MiB", "nodes", fmt.Sprint(nodes))
+		b.Print(b.label+"_resident_memory", float64(kib)/1024, "MiB", "nodes", fmt.Sprint(b.nodes))
 	}
 	return err
 }
 
-// alone measures how fast pods are made and bound without Comb: by as many requests at a time as
-// Comb makes.
-func (b *bench) alone(ctx context.Context) error {
-	client, err := api.Open(api.Options{Namespace: "comb"})
-	if err != nil {
-		return err
-	}
-	const pods, workers = 1000, 24
-	bound := make(chan string, 100*pods)
-	store, watch := client.WatchPods(func(name string) { bound <- name }, func(error) {})
-	stop, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go watch.RunWithContext(stop)
-	began := time.Now()
+// requests is how many requests for pods are under way at a time, as many as Comb makes.
+const requests = 24
+
+// inParallel does a piece of work n times.
+func inParallel(n int, do func(i int) error) error {
 	var group sync.WaitGroup
-	errs := make([]error, workers)
-	for w := range workers {
+	errs := make([]error, requests)
+	for w := range errs {
 		group.Go(func() {
-			for i := w; i < pods && errs[w] == nil; i += workers {
-				_, errs[w] = client.Create(ctx, plainPod(fmt.Sprintf("alone-%d", i), fmt.Sprintf("fake-%d", i%b.nodes)))
+			for i := w; i < n && errs[w] == nil; i += requests {
+				errs[w] = do(i)
 			}
 		})
 	}
 	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
+	return errors.Join(errs...)
+}
+
+// bare makes a pod on each GPU without Comb, and measures until all run.
+func (b *bench) bare(ctx context.Context) error {
+	total := b.nodes * gpus
+	changed := make(chan string, 100*total)
+	store, watch := b.kube.WatchPods(func(name string) { changed <- name }, func(error) {})
+	stop, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go watch.RunWithContext(stop)
+	began, cost := time.Now(), b.parts.now()
+	err := inParallel(total, func(i int) error {
+		_, err := b.kube.Create(ctx, plainPod(fmt.Sprintf("bare-%d", i), fmt.Sprintf("fake-%d", i%b.nodes)))
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	is, runs := map[string]bool{}, map[string]bool{}
-	for len(runs) < pods {
+	for runs := map[string]bool{}; len(runs) < total; {
 		select {
-		case name := <-bound:
-			obj, ok, _ := store.GetByKey("comb/" + name)
-			if ok && obj.(*corev1.Pod).Spec.NodeName != "" && !is[name] {
-				if is[name] = true; len(is) == pods {
-					b.Print("kubernetes_alone_create_and_bind", pods/time.Since(began).Seconds(), "1/s", "pods", fmt.Sprint(pods))
-				}
-			}
-			if ok && obj.(*corev1.Pod).Status.Phase == corev1.PodRunning {
+		case name := <-changed:
+			if obj, ok, _ := store.GetByKey("comb/" + name); ok && obj.(*corev1.Pod).Status.Phase == corev1.PodRunning {
 				runs[name] = true
 			}
 		case <-time.After(time.Minute):
-			return fmt.Errorf("%d of %d pods were bound, and %d run", len(is), pods, len(runs))
+			return fmt.Errorf("%d of %d pods run", len(runs), total)
 		}
 	}
-	b.Print("kubernetes_alone_until_they_run", pods/time.Since(began).Seconds(), "1/s", "pods", fmt.Sprint(pods))
-	for name := range is {
-		obj, _, _ := store.GetByKey("comb/" + name)
-		if err := client.Delete(ctx, name, obj.(*corev1.Pod).UID, 0); err != nil {
-			return err
-		}
-	}
-	return nil
+	b.label = "bare"
+	b.printLoad(began, cost, total)
+	return b.clear(ctx)
+}
+
+// printLoad prints what a load of so many pods cost.
+func (b *bench) printLoad(began time.Time, before usage, pods int) {
+	took := time.Since(began)
+	b.Print(b.label+"_pods", float64(pods)/took.Seconds(), "1/s", "pods", fmt.Sprint(pods))
+	b.parts.now().since(before).print(&b.Figures, b.label, pods)
 }
 
 func plainPod(name, node string) *corev1.Pod {
 	no, yes, uid := false, true, int64(1000)
 	p := &corev1.Pod{}
 	p.Name = name
+	gpu := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
 	p.Spec = corev1.PodSpec{AutomountServiceAccountToken: &no, NodeSelector: map[string]string{corev1.LabelHostname: node},
 		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 		Containers: []corev1.Container{{Name: "task", Image: "none", Command: []string{"sh", "-c", "sleep 1000"},
+			Resources:       corev1.ResourceRequirements{Limits: gpu, Requests: gpu},
 			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}}}
 	return p
 }
 
 // serve starts a server with the nodes, half of them a team's.
-func (b *bench) serve(ctx context.Context, bin, dir string) error {
+func (b *bench) serve(ctx context.Context, bin, dir string, more ...string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
 	cluster := filepath.Join(dir, "cluster.yaml")
 	text := "physicalCluster:\n  skuTypes: {A100: {gpu: 1, cpu: 8, memory: 64Gi}}\n  cellTypes: {NODE: {childCellType: A100, childCellNumber: 8, isNodeLevel: true}}\n  physicalCells:\n"
 	for i := range b.nodes {
@@ -149,6 +218,7 @@ func (b *bench) serve(ctx context.Context, bin, dir string) error {
 		return err
 	}
 	b.server = exec.Command(filepath.Join(bin, "comb"), "serve", "--data", filepath.Join(dir, "data"), "--executor", "kubernetes", "--listen", "127.0.0.1:0", "--cluster", cluster)
+	b.server.Args = append(b.server.Args, more...)
 	b.server.Env = append(os.Environ(), "XDG_STATE_HOME="+dir)
 	b.server.Stderr = os.Stderr
 	if err := b.server.Start(); err != nil {
@@ -190,31 +260,21 @@ extras: {hivedScheduler: {jobPriorityClass: %s}}
 // small starts a job of one GPU on each GPU of the cluster, all of them opportunistic.
 func (b *bench) small(ctx context.Context) error {
 	total := b.nodes * gpus
-	began, cpu := time.Now(), b.cpu()
-	errs, ids := make([]error, 32), make([]model.JobID, total)
-	var group sync.WaitGroup
-	for w := range errs {
-		group.Go(func() {
-			for i := w; i < total && errs[w] == nil; i += len(errs) {
-				var s rest.Submitted
-				s, errs[w] = b.client.Submit(ctx, rest.SubmitRequest{Source: job(fmt.Sprintf("small-%d", i), "a", "oppo", 1, 1)}, "")
-				ids[i] = s.ID
-			}
-		})
+	began, cost := time.Now(), b.parts.now()
+	ids := make([]model.JobID, total)
+	err := inParallel(total, func(i int) error {
+		s, err := b.client.Submit(ctx, rest.SubmitRequest{Source: job(fmt.Sprintf("small-%d", i), "a", "oppo", 1, 1)}, "")
+		ids[i] = s.ID
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	b.Print("comb_kube_accepted", time.Since(began).Seconds(), "s", "jobs", fmt.Sprint(total))
+	b.Print(b.label+"_accepted", time.Since(began).Seconds(), "s", "jobs", fmt.Sprint(total))
 	if err := b.running(ctx, ids); err != nil {
 		return err
 	}
-	b.Print("comb_kube_jobs_run", time.Since(began).Seconds(), "s", "jobs", fmt.Sprint(total))
-	b.Print("comb_kube_pods", float64(total)/time.Since(began).Seconds(), "1/s")
-	b.Print("comb_kube_cpu_of_a_pod", (b.cpu()-cpu).Seconds()*1000/float64(total), "ms")
+	b.printLoad(began, cost, total)
 	return nil
 }
 
@@ -229,7 +289,7 @@ func (b *bench) gang(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.Print("comb_kube_gang_runs", time.Since(began).Seconds(), "s", "pods", fmt.Sprint(tasks), "takes_back", "yes")
+	b.Print(b.label+"_gang_runs", time.Since(began).Seconds(), "s", "pods", fmt.Sprint(tasks), "takes_back", "yes")
 	if _, err := b.client.Stop(ctx, rest.JobRef(s.ID), ""); err != nil {
 		return err
 	}
@@ -256,7 +316,7 @@ func (b *bench) reclaim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.Print("comb_kube_reclaim", time.Since(began).Seconds(), "s", "gpus", fmt.Sprint(tasks*gpus))
+	b.Print(b.label+"_reclaim", time.Since(began).Seconds(), "s", "gpus", fmt.Sprint(tasks*gpus))
 	return nil
 }
 
@@ -266,7 +326,7 @@ func (b *bench) never(ctx context.Context) error {
 	if _, err := b.client.Submit(ctx, rest.SubmitRequest{Source: job("never", "b", "prod", b.nodes, gpus)}, ""); err == nil {
 		return fmt.Errorf("a job of all nodes is accepted from a team that owns half of them")
 	}
-	b.Print("comb_kube_says_never", time.Since(began).Seconds()*1000, "ms")
+	b.Print(b.label+"_says_never", time.Since(began).Seconds()*1000, "ms")
 	return nil
 }
 
@@ -310,13 +370,4 @@ func (b *bench) runs(ctx context.Context, ref string, tasks int) error {
 		}
 	}
 	return fmt.Errorf("job %s did not start within 10 minutes", ref)
-}
-
-// cpu is the processor time of the server so far.
-func (b *bench) cpu() time.Duration {
-	d, err := lab.CPUTime(b.server.Process.Pid)
-	if err != nil {
-		return 0
-	}
-	return d
 }

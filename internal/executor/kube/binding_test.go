@@ -1,0 +1,62 @@
+package kube_test
+
+import (
+	"testing"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+)
+
+// A pod costs its making and its binding, and nothing is asked about it. One with claims is bound
+// by kube-scheduler, and one on a node that is kept for Comb is made there.
+func TestRequestsOfAPod(t *testing.T) {
+	d := newDriver(t, 3)
+	d.api.Linger()
+	d.api.Offer("n2", "nvidia.com/gpu", simGPUs)
+	d.api.Taint("n2", "nvidia.com/gpu")
+	d.runsIn("comb", d.of("v", "n0"), 0)
+	d.until("its start is told", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.facts["TaskStarted"] == 1 })
+	asked := d.api.Asked()
+	want := func(what string, more int) {
+		t.Helper()
+		now := d.api.Asked()
+		if got := now[what] - asked[what]; got != more {
+			t.Errorf("%s was asked for %d times, want %d", what, got, more)
+		}
+		asked[what] = now[what]
+	}
+	for _, c := range []struct {
+		node  string
+		binds int
+	}{{"n0", 1}, {claimed, 0}, {"n2", 0}} {
+		d.runsIn("comb", d.of("v", cell.NodeName(c.node)), 0)
+		want("POST pods", 1+c.binds)
+		want("POST services", 0)
+	}
+	d.until("their starts are told", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.facts["TaskStarted"] == 4 })
+	want("GET pods", 3) // their logs
+	d.finish()
+}
+
+// The service of a gang stays until its last task has ended, also where its first ends earlier, and
+// then goes. A task by itself has none.
+func TestServiceOfAGang(t *testing.T) {
+	d := newDriver(t, 4)
+	d.api.Linger()
+	at := d.of("v", "n0", "n2", "n2")
+	for n := range int32(3) {
+		d.runsIn("comb", at, n)
+	}
+	first := d.podOf(at, 0)
+	d.api.EndContainer(first, 0)
+	d.until("the end of the first is told", func() bool { d.mu.Lock(); defer d.mu.Unlock(); _, ended := d.ended[at]; return ended })
+	d.api.EndContainer(d.podOf(at, 1), 0)
+	d.until("the second is gone", func() bool { return d.podOf(at, 1) == "" })
+	if got := d.api.Objects("services"); len(got) != 1 || d.podOf(at, 0) != first {
+		t.Errorf("while a task runs there are the services %v and the first pod %q, want both", got, d.podOf(at, 0))
+	}
+	d.restart()
+	d.e.Do(model.Action{Attempt: at, Grace: model.Second})
+	d.until("all are gone", func() bool { return len(d.api.Objects("pods"))+len(d.api.Objects("services")) == 0 })
+	d.finish()
+}

@@ -1,0 +1,137 @@
+package pods
+
+import (
+	"fmt"
+	"maps"
+	"os/exec"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/combsched/comb/internal/core/model"
+)
+
+// environmentOf is what a task's program sees, as Kubernetes and a shell make it. shared are the
+// variables of the gang's ConfigMaps.
+func environmentOf(t *testing.T, c *corev1.Container, shared map[string]string) map[string]string {
+	t.Helper()
+	has := maps.Clone(shared)
+	if has == nil {
+		has = map[string]string{}
+	}
+	twice := map[string]bool{}
+	for _, v := range c.Env {
+		if twice[v.Name] {
+			t.Errorf("%s is there twice", v.Name)
+		}
+		twice[v.Name], has[v.Name] = true, strings.ReplaceAll(v.Value, "$$", "$")
+	}
+	sh := exec.Command("/bin/sh", "-c", setVariables+"exec env -0")
+	sh.Env = []string{}
+	for name, value := range has {
+		sh.Env = append(sh.Env, name+"="+value)
+	}
+	out, err := sh.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	env := map[string]string{}
+	for v := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
+		name, value, _ := strings.Cut(v, "=")
+		if name != "PWD" && !strings.HasPrefix(name, beginningOf) {
+			env[name] = value
+		}
+	}
+	return env
+}
+
+// wide is a gang of many tasks of two roles.
+func wide(tasks int32) Task {
+	task := sample()
+	job := task.Start.Job
+	job.Name, job.Roles[1].Tasks = `it's "$HOME"`, tasks
+	start := &model.Start{ID: 7, Job: job}
+	for i := range tasks + 1 {
+		one := task.Start.Tasks[min(i, 1)]
+		one.Task, one.Index = i, max(i-1, 0)
+		start.Tasks = append(start.Tasks, one)
+	}
+	task.Start = start
+	return task
+}
+
+// Each task of a gang sees the same with the gang's ConfigMaps as without, and its pod is no larger
+// than that of a smaller gang.
+func TestSharedVariables(t *testing.T) {
+	size := func(tasks int32, check bool) int {
+		gang := wide(tasks)
+		shared := maker.GangVariables(gang.Attempt, gang.Start)
+		most := 0
+		for i := range gang.Start.Tasks {
+			alone := gang
+			alone.Task = &gang.Start.Tasks[i]
+			with := alone
+			with.Shared = shared
+			pod, _, err := maker.Make(with)
+			if err != nil {
+				t.Fatal(err)
+			}
+			most = max(most, pod.Size())
+			if !check {
+				continue
+			}
+			plain, _, err := maker.Make(alone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inMaps := map[string]string{}
+			for _, c := range maker.GangConfigs(gang.Attempt, shared) {
+				maps.Copy(inMaps, c.Data)
+			}
+			want, got := environmentOf(t, &plain.Spec.Containers[0], nil), environmentOf(t, &pod.Spec.Containers[0], inMaps)
+			if !maps.Equal(got, want) {
+				t.Fatalf("task %d has %v, want %v", i, got, want)
+			}
+		}
+		return most
+	}
+	small, large := size(8, true), size(600, false)
+	if large > small+64 {
+		t.Errorf("a pod of a gang of 600 has %d bytes, of 8 %d", large, small)
+	}
+}
+
+// What does not fit into one ConfigMap goes into more, and each pod names them all.
+func TestLargeGang(t *testing.T) {
+	shared := map[string]string{}
+	for i := range 30 {
+		shared[fmt.Sprint("V", i)] = strings.Repeat("x", 100_000)
+	}
+	all := 0
+	list := maker.GangConfigs(sample().Attempt, shared)
+	for _, c := range list {
+		if size := c.Size(); size > 1<<20 {
+			t.Errorf("%s has %d bytes", c.Name, size)
+		}
+		all += len(c.Data)
+	}
+	with := sample()
+	with.Shared = shared
+	if from := maker.fromGang(with); all != 30 || len(list) != 4 || len(from) != 4 || from[3].ConfigMapRef.Name != list[3].Name {
+		t.Errorf("%d variables in %d ConfigMaps, %v", all, len(list), from)
+	}
+}
+
+// A gang of one task shares nothing, nor does one with a task that its image starts by itself.
+func TestNothingShared(t *testing.T) {
+	one := sample()
+	one.Start = &model.Start{ID: 7, Job: one.Start.Job, Tasks: one.Start.Tasks[2:]}
+	bare := sample()
+	bare.Start.Job.Roles[0].Launch.Command = nil
+	for _, task := range []Task{one, bare} {
+		if got := maker.GangVariables(task.Attempt, task.Start); got != nil {
+			t.Errorf("%v", got)
+		}
+	}
+}
