@@ -457,7 +457,7 @@ func TestKilledWhileAPodIsMade(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			d := newDriver(t, uint64(9+seed))
 			d.api.Linger()
-			at := d.of("red", "n0")
+			at := d.of("red", claimed) // its claim is made after its pod
 			d.runsIn("red", at, 0)
 			pod := d.podOf(at, 0)
 			d.e.Close()

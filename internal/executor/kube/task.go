@@ -262,8 +262,10 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	made, err := t.in(e).Create(ctx, pod)
 	switch {
 	case err == nil:
-		if err := t.noteCreated(made); err != nil {
-			return 0, err
+		if !own.nothing() {
+			if err := t.noteCreated(made); err != nil {
+				return 0, err
+			}
 		}
 		return e.supply(ctx, t, made, own)
 	case api.Exists(err):
@@ -295,6 +297,11 @@ type owned struct {
 	claims  []*api.Claim
 	service *corev1.Service     // of its gang; nil where the task does not lead one
 	configs []*corev1.ConfigMap // likewise
+}
+
+// nothing reports that a pod owns nothing: then it is all there once it is made.
+func (o *owned) nothing() bool {
+	return len(o.secrets)+len(o.claims)+len(o.configs) == 0 && o.service == nil
 }
 
 // buildPod returns a task's pod with what it owns, or why there can be none.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,6 +31,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+
+	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
 // Oldest is the minor version of the oldest Kubernetes on which Comb was tested: 1.34.
@@ -336,12 +340,12 @@ func (c *Client) Pods(ctx context.Context) ([]corev1.Pod, error) {
 // pod that came, changed or went. It selects none by labels, since users may be able to change
 // those. It calls asked with the result of each request for them.
 func (c *Client) WatchPods(changed func(name string), asked func(error)) (cache.Store, cache.Controller) {
-	return c.watch(kind{"pods", c.namespace, &corev1.Pod{}, &corev1.PodList{}, asked}, changed)
+	return c.watch(kind{"pods", c.namespace, &corev1.Pod{}, &corev1.PodList{}, asked, nil}, changed)
 }
 
-// WatchNodes is WatchPods for nodes.
+// WatchNodes is WatchPods for nodes. It calls changed for no heartbeat.
 func (c *Client) WatchNodes(changed func(name string)) (cache.Store, cache.Controller) {
-	return c.watch(kind{"nodes", "", &corev1.Node{}, &corev1.NodeList{}, func(error) {}}, changed)
+	return c.watch(kind{"nodes", "", &corev1.Node{}, &corev1.NodeList{}, func(error) {}, onlyHeard}, changed)
 }
 
 // kind is what can be watched.
@@ -349,6 +353,16 @@ type kind struct {
 	resource, namespace string
 	one, list           runtime.Object
 	asked               func(error)
+	same                func(before, now any) bool // of a change that tells nothing; nil: each tells something
+}
+
+// onlyHeard reports whether all that a change of a node tells is that its kubelet lives.
+func onlyHeard(before, now any) bool {
+	a, b := before.(*corev1.Node), now.(*corev1.Node)
+	return slices.EqualFunc(a.Status.Conditions, b.Status.Conditions, func(x, y corev1.NodeCondition) bool {
+		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason && x.Message == y.Message
+	}) && apiequality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
+		apiequality.Semantic.DeepEqual(a.Status.Capacity, b.Status.Capacity) && apiequality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
 }
 
 func (c *Client) watch(k kind, changed func(string)) (cache.Store, cache.Controller) {
@@ -376,15 +390,22 @@ func (c *Client) watch(k kind, changed func(string)) (cache.Store, cache.Control
 			},
 		},
 		ObjectType: k.one,
-		Handler:    cache.ResourceEventHandlerFuncs{AddFunc: name, UpdateFunc: func(_, obj any) { name(obj) }, DeleteFunc: name},
-		Transform:  slim,
+		Handler: cache.ResourceEventHandlerFuncs{AddFunc: name, UpdateFunc: func(before, obj any) {
+			if k.same == nil || !k.same(before, obj) {
+				name(obj)
+			}
+		}, DeleteFunc: name},
+		Transform: slim,
 	})
 }
 
-// slim drops what is not read: half of what a pod takes in memory.
+// slim drops what is not read: most of what a pod takes in memory.
 func slim(obj any) (any, error) {
 	if m, ok := obj.(metav1.Object); ok {
 		m.SetManagedFields(nil)
+	}
+	if p, ok := obj.(*corev1.Pod); ok {
+		pods.Slim(p)
 	}
 	if n, ok := obj.(*corev1.Node); ok {
 		n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached = nil, nil, nil

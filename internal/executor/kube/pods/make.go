@@ -247,7 +247,6 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 			AutomountServiceAccountToken:  &no,
 			EnableServiceLinks:            &no,
 			ShareProcessNamespace:         &yes, // no task is process 1, which ignores SIGTERM; orphans are reaped
-			Hostname:                      name,
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid, RunAsGroup: &gid,
 				FSGroup: &shared, FSGroupChangePolicy: &once,
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
@@ -255,7 +254,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		},
 	}
 	if len(t.Start.Tasks) > 1 {
-		pod.Labels[gangLabel], pod.Spec.Subdomain = gang(t.Attempt), m.service(t.Attempt)
+		pod.Labels[gangLabel], pod.Spec.Hostname, pod.Spec.Subdomain = gang(t.Attempt), name, m.service(t.Attempt)
 	}
 	c := corev1.Container{
 		Name: Container, Image: role.Launch.Image, ImagePullPolicy: corev1.PullIfNotPresent,
