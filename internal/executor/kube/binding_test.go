@@ -15,7 +15,12 @@ func TestRequestsOfAPod(t *testing.T) {
 	d.api.Offer("n2", "nvidia.com/gpu", simGPUs)
 	d.api.Taint("n2", "nvidia.com/gpu")
 	d.runsIn("comb", d.of("v", "n0"), 0)
-	d.until("its start is told", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.facts["TaskStarted"] == 1 })
+	// The namespace is listed and watched once, and a log is opened for each pod.
+	const lists = 2
+	logs := func(pods int) func() bool {
+		return func() bool { return d.api.Asked()["GET pods"] >= lists+pods }
+	}
+	d.until("its log is read", logs(1))
 	asked := d.api.Asked()
 	want := func(what string, more int) {
 		t.Helper()
@@ -33,8 +38,8 @@ func TestRequestsOfAPod(t *testing.T) {
 		want("POST pods", 1+c.binds)
 		want("POST services", 0)
 	}
-	d.until("their starts are told", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.facts["TaskStarted"] == 4 })
-	want("GET pods", 3) // their logs
+	d.until("their logs are read", logs(4))
+	want("GET pods", 3)
 	d.finish()
 }
 
