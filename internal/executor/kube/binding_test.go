@@ -14,11 +14,12 @@ func TestRequestsOfAPod(t *testing.T) {
 	d.api.Linger()
 	d.api.Offer("n2", "nvidia.com/gpu", simGPUs)
 	d.api.Taint("n2", "nvidia.com/gpu")
+	d.until("the nodes are known", func() bool { return !d.isDown("n0") })
+	// The pods of the namespace are watched by then, and a log is opened for each pod.
+	before := d.api.Asked()["GET pods"]
 	d.runsIn("comb", d.of("v", "n0"), 0)
-	// The namespace is listed and watched once, and a log is opened for each pod.
-	const lists = 2
 	logs := func(pods int) func() bool {
-		return func() bool { return d.api.Asked()["GET pods"] >= lists+pods }
+		return func() bool { return d.api.Asked()["GET pods"] >= before+pods }
 	}
 	d.until("its log is read", logs(1))
 	asked := d.api.Asked()
