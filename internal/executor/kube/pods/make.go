@@ -26,7 +26,9 @@ import (
 // What is on each pod. Labels and annotations are for people and selectors; nothing is decided by
 // them.
 const (
+	LabelPrefix  = "comb.dev/"        // what begins with it is Comb's to write
 	ClusterLabel = "comb.dev/cluster" // which Comb made it
+	NameLabel    = "comb.dev/name"    // of the job; what a label cannot hold is "-" in it
 	JobLabel     = "comb.dev/job"
 	VCLabel      = "comb.dev/virtual-cluster"
 	TaskLabel    = "comb.dev/task"
@@ -49,11 +51,19 @@ const (
 	DefaultGrace = 30 * time.Second
 )
 
+// PriorityClass is the class of the pods of jobs, and Priority its value: the highest that a class
+// of users may have.
+const (
+	PriorityClass = "comb-jobs"
+	Priority      = 1_000_000_000
+)
+
 // Maker makes the pods of one cluster.
 type Maker struct {
 	Cluster string // the cluster's own name among those that share a namespace
 	Key     []byte // for seals; secret
 	Space   string // the server's own namespace
+	Class   string // the PriorityClass of pods; "": none
 }
 
 // Name is the name of a task's pod. It is unique to this cluster, job, attempt and task.
@@ -205,12 +215,13 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
 			Namespace:   t.Space,
-			Labels:      map[string]string{ClusterLabel: m.short(), JobLabel: fmt.Sprint(int64(t.Start.ID)), VCLabel: labelOf(string(job.VC)), TaskLabel: labelOf(role.Name + "-" + fmt.Sprint(t.Task.Index))},
-			Annotations: map[string]string{sealNote: m.seal(name, node, t.Space), "comb.dev/name": string(job.User) + "~" + string(job.Name)},
+			Labels:      map[string]string{ClusterLabel: m.short(), JobLabel: fmt.Sprint(int64(t.Start.ID)), VCLabel: labelOf(string(job.VC)), TaskLabel: labelOf(role.Name + "-" + fmt.Sprint(t.Task.Index)), NameLabel: labelOf(string(job.Name))},
+			Annotations: map[string]string{sealNote: m.seal(name, node, t.Space), NameLabel: string(job.User) + "~" + string(job.Name)},
 			Finalizers:  []string{Finalizer},
 		},
 		Spec: corev1.PodSpec{
 			Affinity:                      &corev1.Affinity{NodeAffinity: onNode(node)},
+			PriorityClassName:             m.Class,
 			Tolerations:                   tolerations(append(t.Offers, t.Resource)...),
 			RestartPolicy:                 corev1.RestartPolicyNever,
 			TerminationGracePeriodSeconds: &seconds,
