@@ -69,7 +69,8 @@ func Open(o Options) (*Client, error) {
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
-	conf, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{AuthInfo: clientcmdapi.AuthInfo{Impersonate: o.As}}).ClientConfig()
+	over := &clientcmd.ConfigOverrides{AuthInfo: clientcmdapi.AuthInfo{Impersonate: o.As}}
+	conf, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, over).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("which Kubernetes cluster is meant cannot be read: %w; name a file with --kubeconfig",
 			err)
@@ -195,11 +196,14 @@ func (c *Client) allowed(ctx context.Context, r right) (bool, error) {
 	if !r.nodes {
 		where["namespace"] = c.namespace
 	}
-	body, err := json.Marshal(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": map[string]any{"resourceAttributes": where}})
+	const group = "authorization.k8s.io/v1"
+	body, err := json.Marshal(map[string]any{"apiVersion": group, "kind": "SelfSubjectAccessReview",
+		"spec": map[string]any{"resourceAttributes": where}})
 	if err != nil {
 		return false, err
 	}
-	raw, err := c.plain.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
+	raw, err := c.plain.Post().AbsPath("/apis/"+group+"/selfsubjectaccessreviews").
+		SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
 	if err != nil {
 		return false, err
 	}

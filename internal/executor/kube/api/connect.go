@@ -41,7 +41,8 @@ func (k *Flags) Add(f *pflag.FlagSet) {
 	f.StringVar(&k.Work, "checkpoint-claim", "", "PersistentVolumeClaim (ReadWriteMany) of that namespace in which jobs keep their checkpoints, a folder for each; without one jobs that ask for checkpoints are refused")
 	f.StringVar(&k.Image, "pod-image", "", "image of this very Comb, as make image writes it, that pods take the program from which fetches a job's code and tells its progress; self is that of the pod in which the server itself runs")
 	f.StringVar(&k.URL, "pod-url", "", "https://NAME:PORT at which pods reach this server; with --pod-image")
-	f.BoolVar(&k.Unkept, "without-admission-policies", false, "start also where the policies of deploy/kubernetes/admission.yaml are missing, so that whoever may make pods in the Kubernetes cluster may take GPUs that Comb gives")
+	f.BoolVar(&k.Unkept, "without-admission-policies", false, "start also where the policies of "+
+		"deploy/kubernetes/admission.yaml are missing, so that pods of others may take GPUs that Comb gives")
 	f.StringVar(&k.Listen, "pod-listen", ":8421", "address on which it listens for pods; with --pod-image")
 }
 
@@ -98,12 +99,14 @@ func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*Client, string, er
 		}
 	}
 	if failed := k.kept.Failed(); len(failed) > 0 {
-		log.Warn("whoever may make pods in the Kubernetes cluster may take GPUs that Comb gives; --without-admission-policies accepts that", "problems", failed.String())
+		log.Warn("pods of others may take GPUs that Comb gives; --without-admission-policies accepts that",
+			"problems", failed.String())
 	}
 	if k.kept.Has("PriorityClass", pods.PriorityClass) {
 		client.class = pods.PriorityClass
 	} else {
-		log.Warn("pods of jobs have no PriorityClass, so pods with any priority may take their room", "missing", pods.PriorityClass)
+		log.Warn("pods of jobs have no PriorityClass, so pods of others with a priority take their room",
+			"missing", pods.PriorityClass)
 	}
 	return client, fmt.Sprintf("pods in namespace %s of Kubernetes %s at %s", k.Space, version, client.Host()), nil
 }
@@ -199,7 +202,9 @@ func (k *Flags) ask(ctx context.Context, c *Client) (version string, err error) 
 		return "", err
 	}
 	if failed := k.kept.Failed(); len(failed) > 0 && !k.Unkept {
-		return "", &refusedError{fmt.Sprintf("whoever may make pods in the Kubernetes cluster at %s may take GPUs that Comb gives:\n%s\n--without-admission-policies starts the server all the same", c.Host(), "  "+strings.Join(failed.Lines(), "\n  "))}
+		return "", &refusedError{fmt.Sprintf("in the Kubernetes cluster at %s pods of others may take GPUs "+
+			"that Comb gives:\n  %s\n--without-admission-policies starts the server all the same",
+			c.Host(), strings.Join(failed.Lines(), "\n  "))}
 	}
 	return version, nil
 }

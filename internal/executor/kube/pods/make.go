@@ -213,9 +213,8 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	uid, gid, shared := cmp.Or(t.UID, user), cmp.Or(t.GID, user), int64(user) // a new fsGroup makes kubelets walk all files
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        name,
-			Namespace:   t.Space,
-			Labels:      map[string]string{ClusterLabel: m.short(), JobLabel: fmt.Sprint(int64(t.Start.ID)), VCLabel: labelOf(string(job.VC)), TaskLabel: labelOf(role.Name + "-" + fmt.Sprint(t.Task.Index)), NameLabel: labelOf(string(job.Name))},
+			Name: name, Namespace: t.Space,
+			Labels:      m.labels(t, role),
 			Annotations: map[string]string{sealNote: m.seal(name, node, t.Space), NameLabel: string(job.User) + "~" + string(job.Name)},
 			Finalizers:  []string{Finalizer},
 		},
@@ -263,6 +262,13 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: pull.Name}}
 	}
 	return pod, secrets, nil
+}
+
+// labels are those of a task's pod.
+func (m *Maker) labels(t Task, role *model.Role) map[string]string {
+	job := t.Start.Job
+	return map[string]string{ClusterLabel: m.short(), JobLabel: fmt.Sprint(int64(t.Start.ID)), NameLabel: labelOf(string(job.Name)),
+		VCLabel: labelOf(string(job.VC)), TaskLabel: labelOf(role.Name + "-" + fmt.Sprint(t.Task.Index))}
 }
 
 // asImage leaves to the image what a role leaves to it.
@@ -536,6 +542,9 @@ func (m *Maker) environment(t Task, role *model.Role) []corev1.EnvVar {
 // deviceVariables tell container runtimes which devices a container gets. Only Comb and device
 // plugins may set them, and no job.
 var deviceVariables = map[string]bool{"NVIDIA_VISIBLE_DEVICES": true, "AMD_VISIBLE_DEVICES": true, "HABANA_VISIBLE_DEVICES": true, "ASCEND_VISIBLE_DEVICES": true, "MTHREADS_VISIBLE_DEVICES": true, "NVIDIA_IMEX_CHANNELS": true}
+
+// DeviceVariables are the names of these variables, sorted.
+func DeviceVariables() []string { return slices.Sorted(maps.Keys(deviceVariables)) }
 
 // platformVariables are the platform's variables.
 func (m *Maker) platformVariables(t Task) []model.EnvVar {
