@@ -17,7 +17,7 @@ var kubeconfig = flag.String("kubeconfig", "", "the cluster of test/kube/cluster
 
 // clearPods removes what a test that failed left: pods outlive their server, on purpose.
 func clearPods(t *testing.T) {
-	const script = `for space in comb team-red team-new tenant; do
+	const script = `for space in $(kubectl get namespaces comb team-red team-new tenant --ignore-not-found -o name | cut -d/ -f2); do
 kubectl delete pods -n $space --all --wait=false >&2
 for pod in $(kubectl get pods -n $space -o name); do kubectl patch -n $space "$pod" -p '{"metadata": {"finalizers": null}}'; done
 kubectl wait -n $space pods --all --for=delete --timeout=60s
