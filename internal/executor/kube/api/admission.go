@@ -67,15 +67,12 @@ func (c *Client) CheckAdmission(ctx context.Context) (list Checks, err error) {
 			list, there = append(list, check), there && check.OK
 		}
 	}
-	if !there {
-		return list, nil
-	}
 	writer, err := c.checkWriter(ctx)
-	if err != nil {
-		return nil, err
+	if list = append(list, writer); err != nil || !there {
+		return list, err
 	}
 	applied, err := c.checkApplied(ctx, policyWait)
-	return append(list, writer, applied), err
+	return append(list, applied), err
 }
 
 // object reads an object of the cluster. The text says why there is none to read.

@@ -213,11 +213,14 @@ func TestCheckOthers(t *testing.T) {
 		return fmt.Sprintf(`{"metadata": {"namespace": %q, "name": %q}, "spec": {"devices": {"requests": [{"firstAvailable": [{"deviceClassName": "nic"}, {"deviceClassName": %q}]}]}}}`, space, name, class)
 	}
 	answers[groupPath+"/resourceclaims"] = `{"items": [` + strings.Join([]string{claim("thief", "one", "b"), claim("thief", "two", "b"), claim("plain", "nic", "c"), claim("red", "comb-1-0", "b")}, ",") + `]}`
+	answers[groupPath+"/deviceclasses"] = `{"items": [{"metadata": {"name": "a"}, "spec": {"extendedResourceName": "nvidia.com/gpu"}}, {"metadata": {"name": "b"}, "spec": {"extendedResourceName": "example.com/gpu"}},
+		{"metadata": {"name": "c"}, "spec": {"extendedResourceName": "example.com/nic"}}]}`
 	list, err := cluster(t, answers).CheckCluster(t.Context())
-	if err != nil || len(list.Failed()) > 0 {
+	if err != nil || len(list.Failed()) != 1 {
 		t.Fatalf("it lacks %v (%v)", list.Failed(), err)
 	}
 	want := []string{
+		"DeviceClass b: pods of others may ask for its devices as example.com/gpu: name it in gpuResources of ValidatingAdmissionPolicy comb-pods",
 		"claims of others 2: namespace thief has some of GPUs, such as one, and pods may still name them: kubectl delete resourceclaim -n thief one two",
 		"pods of others 2: namespace net has some that are refused when they are made again, such as calico-1, which has priority 2000000000: name it in priorityNamespaces of ValidatingAdmissionPolicy comb-pods, or end them",
 		"pods of others 1: namespace operator has some that are refused when they are made again, such as plugin, which sets NVIDIA_VISIBLE_DEVICES: name it in gpuNamespaces of ValidatingAdmissionPolicy comb-pods, or end them",

@@ -150,7 +150,11 @@ func (c *Client) checkOthers(ctx context.Context) (list Checks, err error) {
 		return nil, err
 	}
 	claims, err := c.claimsOfOthers(ctx, kept)
-	list = append(found, claims...)
+	if err != nil {
+		return nil, err
+	}
+	classes, err := c.openClasses(ctx, kept)
+	list = slices.Concat(found, claims, classes)
 	slices.SortFunc(list, func(a, b Check) int {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace),
 			strings.Compare(a.Next, b.Next))
@@ -213,6 +217,33 @@ func (c *Client) claimsOfOthers(ctx context.Context, kept Kept) (list Checks, er
 			Next: fmt.Sprintf("kubectl delete resourceclaim -n %s %s", space,
 				strings.Join(names[:min(len(names), maxNamed)], " "))})
 	}
+	return list, err
+}
+
+// openClasses are the device classes of GPUs whose devices pods may ask for by the name of a
+// resource that the policies let through.
+func (c *Client) openClasses(ctx context.Context, kept Kept) (list Checks, err error) {
+	err = c.everywhere(ctx, groupPath+"/deviceclasses", func(raw []byte) (metav1.ListMeta, error) {
+		var page struct {
+			Metadata metav1.ListMeta `json:"metadata"`
+			Items    []struct {
+				Metadata metav1.ObjectMeta `json:"metadata"`
+				Spec     struct {
+					Resource string `json:"extendedResourceName"`
+				} `json:"spec"`
+			} `json:"items"`
+		}
+		err := json.Unmarshal(raw, &page)
+		for _, class := range page.Items {
+			name, resource := class.Metadata.Name, class.Spec.Resource
+			if resource != "" && slices.Contains(kept.classes, name) && !kept.hasResource(resource) {
+				list = append(list, Check{Kind: "DeviceClass", Name: name,
+					Problem: "pods of others may ask for its devices as " + resource,
+					Next:    "name it in gpuResources of ValidatingAdmissionPolicy " + podPolicy})
+			}
+		}
+		return page.Metadata, err
+	})
 	return list, err
 }
 
