@@ -221,10 +221,10 @@ func TestCheckOthers(t *testing.T) {
 	}
 	want := []string{
 		"DeviceClass b: pods of others may ask for its devices as example.com/gpu: name it in gpuResources of ValidatingAdmissionPolicy comb-pods",
-		"claims of others 2: namespace thief has some of GPUs, such as one, and pods may still name them: kubectl delete resourceclaim -n thief one two",
-		"pods of others 2: namespace net has some that are refused when they are made again, such as calico-1, which has priority 2000000000: name it in priorityNamespaces of ValidatingAdmissionPolicy comb-pods, or end them",
-		"pods of others 1: namespace operator has some that are refused when they are made again, such as plugin, which sets NVIDIA_VISIBLE_DEVICES: name it in gpuNamespaces of ValidatingAdmissionPolicy comb-pods, or end them",
-		"pods of others 1: namespace thief has some that are refused when they are made again, such as train, which asks for 2 nvidia.com/gpu: name it in gpuNamespaces of ValidatingAdmissionPolicy comb-pods, or end them",
+		"claims of others one and 1 more: in namespace thief, of GPUs, and pods there may still name it: kubectl delete resourceclaim -n thief one two",
+		"pods of others calico-1 and 1 more: in namespace net, where it would be refused if it were made again, since it has priority 2000000000: name net in priorityNamespaces of ValidatingAdmissionPolicy comb-pods, or end what is not to run there",
+		"pods of others plugin: in namespace operator, where it would be refused if it were made again, since it sets NVIDIA_VISIBLE_DEVICES: name operator in gpuNamespaces of ValidatingAdmissionPolicy comb-pods, or end what is not to run there",
+		"pods of others train: in namespace thief, where it would be refused if it were made again, since it asks for 2 nvidia.com/gpu: name thief in gpuNamespaces of ValidatingAdmissionPolicy comb-pods, or end what is not to run there",
 	}
 	got := slices.DeleteFunc(list, func(c Check) bool { return c.OK }).Lines()
 	if !slices.Equal(got, want) {

@@ -162,9 +162,9 @@ func (c *Client) checkOthers(ctx context.Context) (list Checks, err error) {
 	return list, err
 }
 
-// podsOfOthers are those of each namespace that the policies would refuse.
+// podsOfOthers are those of each namespace that the policies would refuse. One is named, with why.
 func (c *Client) podsOfOthers(ctx context.Context, kept Kept) (list Checks, err error) {
-	first, count := map[othersOf]string{}, map[othersOf]int{}
+	first, count := map[othersOf][2]string{}, map[othersOf]int{}
 	err = c.everywhere(ctx, "/api/v1/pods", func(raw []byte) (metav1.ListMeta, error) {
 		var page corev1.PodList
 		err := json.Unmarshal(raw, &page)
@@ -177,19 +177,29 @@ func (c *Client) podsOfOthers(ctx context.Context, kept Kept) (list Checks, err 
 			if why, by := kept.refused(p); why != "" {
 				of := othersOf{p.Namespace, by}
 				if count[of]++; count[of] == 1 {
-					first[of] = p.Name + ", which " + why
+					first[of] = [2]string{p.Name, why}
 				}
 			}
 		}
 		return page.ListMeta, err
 	})
 	for of, n := range count {
-		list = append(list, Check{Kind: "pods of others", Name: strconv.Itoa(n), Namespace: of.space, Optional: true,
-			Problem: fmt.Sprintf("namespace %s has some that are refused when they are made again, such as %s",
-				of.space, first[of]),
-			Next: fmt.Sprintf("name it in %s of ValidatingAdmissionPolicy %s, or end them", of.list, podPolicy)})
+		list = append(list, Check{Kind: "pods of others", Name: andMore(first[of][0], n), Namespace: of.space,
+			Optional: true,
+			Problem: fmt.Sprintf("in namespace %s, where it would be refused if it were made again, since it %s",
+				of.space, first[of][1]),
+			Next: fmt.Sprintf("name %s in %s of ValidatingAdmissionPolicy %s, or end what is not to run there",
+				of.space, of.list, podPolicy)})
 	}
 	return list, err
+}
+
+// andMore names the first of some.
+func andMore(first string, number int) string {
+	if number == 1 {
+		return first
+	}
+	return fmt.Sprintf("%s and %d more", first, number-1)
 }
 
 // claimsOfOthers are those of GPUs of each namespace.
@@ -210,10 +220,9 @@ func (c *Client) claimsOfOthers(ctx context.Context, kept Kept) (list Checks, er
 		return page.Metadata, err
 	})
 	for space, names := range claims {
-		list = append(list, Check{Kind: "claims of others", Name: strconv.Itoa(len(names)), Namespace: space,
+		list = append(list, Check{Kind: "claims of others", Name: andMore(names[0], len(names)), Namespace: space,
 			Optional: true,
-			Problem: fmt.Sprintf("namespace %s has some of GPUs, such as %s, and pods may still name them",
-				space, names[0]),
+			Problem:  fmt.Sprintf("in namespace %s, of GPUs, and pods there may still name it", space),
 			Next: fmt.Sprintf("kubectl delete resourceclaim -n %s %s", space,
 				strings.Join(names[:min(len(names), maxNamed)], " "))})
 	}
