@@ -17,12 +17,13 @@ var kubeconfig = flag.String("kubeconfig", "", "the cluster of test/kube/cluster
 
 // clearPods removes what a test that failed left: pods outlive their server, on purpose.
 func clearPods(t *testing.T) {
-	const script = `for space in comb team-red team-new; do
+	const script = `for space in $(kubectl get namespaces comb team-red team-new tenant --ignore-not-found -o name | cut -d/ -f2); do
 kubectl delete pods -n $space --all --wait=false >&2
 for pod in $(kubectl get pods -n $space -o name); do kubectl patch -n $space "$pod" -p '{"metadata": {"finalizers": null}}'; done
 kubectl wait -n $space pods --all --for=delete --timeout=60s
 done
-kubectl delete namespace team-red team-new --ignore-not-found
+kubectl delete namespace team-red team-new tenant --ignore-not-found --timeout=2m
+kubectl get priorityclass comb-jobs >&2 && kubectl get validatingadmissionpolicybinding comb-pods comb-claims >&2 || kubectl apply -f ../../deploy/kubernetes/admission.yaml
 kubectl delete pvc -n comb --all && kubectl delete pv --all && kubectl delete resourceslices,deviceclasses --all`
 	c := exec.Command("sh", "-c", script)
 	c.Env = append(os.Environ(), "KUBECONFIG="+*kubeconfig)

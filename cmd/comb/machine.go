@@ -262,6 +262,9 @@ func (d *daemon) checkNodes(c *model.Config) error {
 	if len(unasked) > 0 {
 		d.log.Warn("the API server of Kubernetes did not say in time whether pods can be in namespaces of the cluster file", "namespaces", kube.FirstFew(unasked))
 	}
+	for _, why := range kube.Unkept(d.pods, c.Cluster.SKUs) {
+		d.log.Warn("the admission policies do not keep all GPUs of the cluster file from others", "problem", why)
+	}
 	return errors.Join(err, without, kube.CheckClaims(d.pods, c.Cluster.SKUs))
 }
 

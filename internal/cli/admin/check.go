@@ -2,29 +2,50 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/combsched/comb/internal/cli"
+	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/discover"
 )
 
 func (k *clusterCommands) check() *cobra.Command {
-	write, config := "", ""
-	c := &cobra.Command{Use: "check DIR", Short: "Look at bare machines over ssh before Kubernetes is installed on them",
-		Long: `Look at bare machines over ssh before Kubernetes is installed on them: system, CPUs, memory, room on disk, swap, clock, GPUs
+	write, config, flags, as := "", "", api.Flags{}, ""
+	c := &cobra.Command{Use: "check [DIR]",
+		Short: "Look whether a Kubernetes cluster, or bare machines, have what Comb needs",
+		Long: `Look whether a Kubernetes cluster has what the server needs there: its version, the
+namespace, the rights, each by its name, the PriorityClass of Comb's pods, and the policies that
+keep others from taking GPUs with kubectl (deploy/kubernetes/admission.yaml). The rights are those
+of the kubeconfig's user, or of --as, such as the server's account.
+
+With DIR, look at bare machines over ssh before Kubernetes is installed on them: system, CPUs, memory, room on disk, swap, clock, GPUs
 with their driver, container runtime, and whether two are copies of one. DIR has the lists that OpenPAI's installation takes: master.csv
 and worker.csv with a line NAME,IP for each machine, and config.yaml with the user. Nothing is changed there, and passwords are not
 used: your ssh must get in by a key, and know the keys of the machines. --write makes an Ansible inventory for Kubespray and k3s-ansible.`,
-		Example: "  comb cluster check machines\n  comb cluster check machines --write inventory.yaml", Args: cobra.ExactArgs(1)}
-	c.Flags().StringVar(&write, "write", "", "write the inventory to this file, once nothing is wrong")
-	c.Flags().StringVar(&config, "ssh-config", "", "a configuration file of ssh instead of your own, with keys, ports and known hosts")
+		Example: "  comb cluster check --as system:serviceaccount:comb:comb\n" +
+			"  comb cluster check machines --write inventory.yaml", Args: cobra.MaximumNArgs(1)}
+	flags.AddFile(c.Flags())
+	flags.AddSpace(c.Flags())
+	c.Flags().StringVar(&as, "as", "", "ask as this user of Kubernetes, by the right to impersonate it, as kubectl does")
+	c.Flags().StringVar(&write, "write", "", "write the inventory to this file, once nothing is wrong; with DIR")
+	c.Flags().StringVar(&config, "ssh-config", "",
+		"a configuration file of ssh instead of your own, with keys, ports and known hosts; with DIR")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			if write != "" || config != "" {
+				return cli.Usage(c, "--write and --ssh-config are for bare machines: name the folder with their lists")
+			}
+			return k.checkCluster(c.Context(), flags, as)
+		}
 		list, err := discover.ReadHosts(args[0])
 		if err != nil {
 			return err
@@ -57,6 +78,46 @@ used: your ssh must get in by a key, and know the keys of the machines. --write 
 		return errors.Join(err, f.Close())
 	}
 	return c
+}
+
+// checkCluster says what a Kubernetes cluster has of what the server needs.
+func (k *clusterCommands) checkCluster(ctx context.Context, flags api.Flags, as string) error {
+	client, err := api.Open(api.Options{Kubeconfig: flags.File, Namespace: flags.Space, As: as,
+		Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	list, err := client.CheckCluster(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot ask %s: %s", client.Host(), cli.Clean(api.ErrorText(err), false))
+	}
+	if err := k.Show(list, func(t *cli.Table) { k.drawChecks(t, list) }); err != nil {
+		return err
+	}
+	if failed := list.Failed(); len(failed) > 0 {
+		return fmt.Errorf("%d of %d things that Comb needs are missing or wrong in the Kubernetes cluster at %s",
+			len(failed), len(list), client.Host())
+	}
+	return nil
+}
+
+// drawChecks prints what was looked at, and below it what is to be done.
+func (k *clusterCommands) drawChecks(t *cli.Table, list api.Checks) {
+	t.Head("WHAT", "NAME", "NAMESPACE", "STATE")
+	for _, c := range list {
+		state := "ok"
+		switch {
+		case !c.OK && c.Optional:
+			state = "see below"
+		case !c.OK:
+			state = "not ok"
+		}
+		t.Row(c.Kind, cli.Clean(c.Name, false), c.Namespace, state)
+	}
+	wrong := slices.DeleteFunc(slices.Clone(list), func(c api.Check) bool { return c.OK })
+	for _, line := range wrong.Lines() {
+		t.Line("%s", cli.Clean(line, false))
+	}
 }
 
 // drawHosts prints what hosts reported, which is not trusted.

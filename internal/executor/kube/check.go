@@ -68,3 +68,27 @@ func lacks(ctx context.Context, c *api.Client, claims bool) (string, error) {
 	}
 	return fmt.Sprintf("Comb lacks rights there, or there is none of that name: %s; deploy/kubernetes/team.yaml has them", strings.Join(missing, ", ")), nil
 }
+
+// Unkept says which GPUs of a configuration the admission policies do not keep from others, and
+// what to do. It says nothing where there are no policies, or the API server does not answer.
+func Unkept(e *Executor, skus []cell.SKU) (list []string) {
+	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
+	defer cancel()
+	kept, known, err := e.o.API.Kept(ctx)
+	if err != nil || !known {
+		return nil
+	}
+	for i := range skus {
+		why := ""
+		switch s := &skus[i]; {
+		case s.DRA.Class != "":
+			why = kept.LetsClass(s.DRA.Class)
+		case s.Resource != "":
+			why = kept.LetsResource(s.Resource)
+		}
+		if why != "" {
+			list = append(list, fmt.Sprintf("skuTypes.%s: %s", skus[i].Name, why))
+		}
+	}
+	return list
+}

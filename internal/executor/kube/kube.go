@@ -123,7 +123,8 @@ func New(o Options) (*Executor, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	e := &Executor{o: o, maker: pods.Maker{Cluster: o.Cluster, Key: key, Space: o.API.Namespace()},
+	maker := pods.Maker{Cluster: o.Cluster, Key: key, Space: o.API.Namespace(), Class: o.API.PriorityClass()}
+	e := &Executor{o: o, maker: maker,
 		tasks: map[string]*podTask{}, attempts: map[model.AttemptID][]string{}, crews: map[model.JobID]*jobMembers{}, stopped: map[model.AttemptID]model.Duration{}, seen: map[string]*nodeSeen{},
 		adopted: make(chan struct{}), opened: time.Now(),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(

@@ -30,6 +30,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/klog/v2"
 
 	"github.com/combsched/comb/internal/executor/kube/pods"
@@ -46,6 +47,7 @@ const protobuf = "application/vnd.kubernetes.protobuf"
 type Options struct {
 	Kubeconfig string // a file; "": as KUBECONFIG, ~/.kube/config or the pod that this runs in says
 	Namespace  string // in which pods are made
+	As         string // ask as this user, by the right to impersonate it; "": as the file says
 	Log        *slog.Logger
 }
 
@@ -57,6 +59,7 @@ type Client struct {
 	params    runtime.ParameterCodec
 	host      string
 	namespace string
+	class     string // the PriorityClass of pods; "": none
 }
 
 // logger is set once: the client's libraries share one logger for the whole process, and setting
@@ -70,7 +73,8 @@ func Open(o Options) (*Client, error) {
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
-	conf, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	over := &clientcmd.ConfigOverrides{AuthInfo: clientcmdapi.AuthInfo{Impersonate: o.As}}
+	conf, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, over).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("which Kubernetes cluster is meant cannot be read: %w; name a file with --kubeconfig",
 			err)
@@ -110,6 +114,9 @@ func (c *Client) Host() string { return c.host }
 
 // Namespace is where pods are made.
 func (c *Client) Namespace() string { return c.namespace }
+
+// PriorityClass is the class that Comb's pods have, where Flags.Open found it; "" is none.
+func (c *Client) PriorityClass() string { return c.class }
 
 // In returns the client for another namespace of the same API server.
 func (c *Client) In(namespace string) *Client {
@@ -173,27 +180,42 @@ func (c *Client) MissingHere(ctx context.Context, claims bool) ([]string, error)
 
 func (c *Client) missing(ctx context.Context, wants []right) (list []string, err error) {
 	for _, r := range wants {
-		where := map[string]string{"verb": r.verb, "group": r.group, "resource": r.resource, "subresource": r.sub}
-		if !r.nodes {
-			where["namespace"] = c.namespace
-		}
-		body, err := json.Marshal(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": map[string]any{"resourceAttributes": where}})
+		allowed, err := c.allowed(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		raw, err := c.plain.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
-		if err != nil {
-			return nil, err
-		}
-		var said struct{ Status struct{ Allowed bool } }
-		if err := json.Unmarshal(raw, &said); err != nil {
-			return nil, fmt.Errorf("%s does not say what may be done: %w", c.host, err)
-		}
-		if !said.Status.Allowed {
-			list = append(list, strings.TrimSuffix(r.verb+" "+r.resource+"/"+r.sub, "/"))
+		if !allowed {
+			list = append(list, r.String())
 		}
 	}
 	return list, nil
+}
+
+// String names a right as kubectl auth can-i takes it.
+func (r right) String() string { return strings.TrimSuffix(r.verb+" "+r.resource+"/"+r.sub, "/") }
+
+// allowed asks whether Comb has a right.
+func (c *Client) allowed(ctx context.Context, r right) (bool, error) {
+	where := map[string]string{"verb": r.verb, "group": r.group, "resource": r.resource, "subresource": r.sub}
+	if !r.nodes {
+		where["namespace"] = c.namespace
+	}
+	const group = "authorization.k8s.io/v1"
+	body, err := json.Marshal(map[string]any{"apiVersion": group, "kind": "SelfSubjectAccessReview",
+		"spec": map[string]any{"resourceAttributes": where}})
+	if err != nil {
+		return false, err
+	}
+	raw, err := c.plain.Post().AbsPath("/apis/"+group+"/selfsubjectaccessreviews").
+		SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
+	if err != nil {
+		return false, err
+	}
+	var said struct{ Status struct{ Allowed bool } }
+	if err := json.Unmarshal(raw, &said); err != nil {
+		return false, fmt.Errorf("%s does not say what may be done: %w", c.host, err)
+	}
+	return said.Status.Allowed, nil
 }
 
 // HasNamespace reports whether the namespace exists; true where Comb may not ask.

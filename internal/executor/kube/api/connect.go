@@ -29,17 +29,26 @@ type Flags struct {
 	Image    string // of Comb, for pods
 	URL      string // at which pods reach the server
 	Listen   string
+	Unkept   bool // start also where nothing keeps others from GPUs
+	kept     Checks
 }
 
 // Add adds the flags to those of a command.
 func (k *Flags) Add(f *pflag.FlagSet) {
 	f.StringVar(&k.Executor, "executor", "local", "what runs tasks: local is this machine, kubernetes the nodes of a Kubernetes cluster, as pods")
 	k.AddFile(f)
-	f.StringVar(&k.Space, "kube-namespace", "comb", "namespace of Kubernetes in which tasks become pods; it must be there")
+	k.AddSpace(f)
 	f.StringVar(&k.Work, "checkpoint-claim", "", "PersistentVolumeClaim (ReadWriteMany) of that namespace in which jobs keep their checkpoints, a folder for each; without one jobs that ask for checkpoints are refused")
 	f.StringVar(&k.Image, "pod-image", "", "image of this very Comb, as make image writes it, that pods take the program from which fetches a job's code and tells its progress; self is that of the pod in which the server itself runs")
 	f.StringVar(&k.URL, "pod-url", "", "https://NAME:PORT at which pods reach this server; with --pod-image")
+	f.BoolVar(&k.Unkept, "without-admission-policies", false, "start also where the policies of "+
+		"deploy/kubernetes/admission.yaml are missing, so that pods of others may take GPUs that Comb gives")
 	f.StringVar(&k.Listen, "pod-listen", ":8421", "address on which it listens for pods; with --pod-image")
+}
+
+// AddSpace adds only the flag that says in which namespace tasks become pods.
+func (k *Flags) AddSpace(f *pflag.FlagSet) {
+	f.StringVar(&k.Space, "kube-namespace", "comb", "namespace of Kubernetes in which tasks become pods; it must be there")
 }
 
 // AddFile adds only the flag that says which cluster is meant.
@@ -62,6 +71,8 @@ func (k *Flags) Check(pretended bool) error {
 		return errors.New("--pod-image and --pod-url are given both or not at all, and with --executor kubernetes")
 	case k.URL != "" && !strings.HasPrefix(k.URL, "https://"):
 		return fmt.Errorf("--pod-url %q: want https://NAME:PORT", k.URL)
+	case k.Unkept && !k.Used():
+		return errors.New("--without-admission-policies is for --executor kubernetes")
 	case k.Used() && pretended:
 		return errors.New("--virtual-gpus is for this machine, and --executor kubernetes runs tasks on the nodes of a cluster")
 	}
@@ -86,6 +97,16 @@ func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*Client, string, er
 			return nil, "", ctx.Err()
 		case <-time.After(5 * time.Second):
 		}
+	}
+	if failed := k.kept.Failed(); len(failed) > 0 {
+		log.Warn("pods of others may take GPUs that Comb gives; --without-admission-policies accepts that",
+			"problems", failed.String())
+	}
+	if k.kept.Has("PriorityClass", pods.PriorityClass) {
+		client.class = pods.PriorityClass
+	} else {
+		log.Warn("pods of jobs have no PriorityClass, so pods of others with a priority take their room",
+			"missing", pods.PriorityClass)
 	}
 	return client, fmt.Sprintf("pods in namespace %s of Kubernetes %s at %s", k.Space, version, client.Host()), nil
 }
@@ -174,5 +195,16 @@ func (k *Flags) ask(ctx context.Context, c *Client) (version string, err error) 
 	if err == nil && !there {
 		return "", &refusedError{fmt.Sprintf("the Kubernetes cluster has no namespace %s: make it with kubectl create namespace %s, or name another one with --kube-namespace", k.Space, k.Space)}
 	}
-	return version, err
+	if err != nil {
+		return "", err
+	}
+	if k.kept, err = c.CheckAdmission(ctx); err != nil {
+		return "", err
+	}
+	if failed := k.kept.Failed(); len(failed) > 0 && !k.Unkept {
+		return "", &refusedError{fmt.Sprintf("in the Kubernetes cluster at %s pods of others may take GPUs "+
+			"that Comb gives:\n  %s\n--without-admission-policies starts the server all the same",
+			c.Host(), strings.Join(failed.Lines(), "\n  "))}
+	}
+	return version, nil
 }

@@ -26,7 +26,9 @@ import (
 // What is on each pod. Labels and annotations are for people and selectors; nothing is decided by
 // them.
 const (
+	LabelPrefix  = "comb.dev/"        // what begins with it is Comb's to write
 	ClusterLabel = "comb.dev/cluster" // which Comb made it
+	NameLabel    = "comb.dev/name"    // of the job; what a label cannot hold is "-" in it
 	JobLabel     = "comb.dev/job"
 	VCLabel      = "comb.dev/virtual-cluster"
 	TaskLabel    = "comb.dev/task"
@@ -52,11 +54,19 @@ const (
 	DefaultGrace = 30 * time.Second
 )
 
+// PriorityClass is the class of the pods of jobs, and Priority its value: the highest that a class
+// of users may have.
+const (
+	PriorityClass = "comb-jobs"
+	Priority      = 1_000_000_000
+)
+
 // Maker makes the pods of one cluster.
 type Maker struct {
 	Cluster string // the cluster's own name among those that share a namespace
 	Key     []byte // for seals; secret
 	Space   string // the server's own namespace
+	Class   string // the PriorityClass of pods; "": none
 }
 
 // Name is the name of a task's pod. It is unique to this cluster, job, attempt and task.
@@ -233,14 +243,14 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	uid, gid, shared := cmp.Or(t.UID, user), cmp.Or(t.GID, user), int64(user) // a new fsGroup makes kubelets walk all files
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        name,
-			Namespace:   t.Space,
-			Labels:      map[string]string{ClusterLabel: m.short(), JobLabel: fmt.Sprint(int64(t.Start.ID)), VCLabel: labelOf(string(job.VC)), TaskLabel: labelOf(role.Name + "-" + fmt.Sprint(t.Task.Index))},
-			Annotations: map[string]string{sealNote: m.seal(name, node, t.Space), "comb.dev/name": string(job.User) + "~" + string(job.Name)},
+			Name: name, Namespace: t.Space,
+			Labels:      m.labels(t, role),
+			Annotations: map[string]string{sealNote: m.seal(name, node, t.Space), NameLabel: string(job.User) + "~" + string(job.Name)},
 			Finalizers:  []string{Finalizer},
 		},
 		Spec: corev1.PodSpec{
 			Affinity:                      &corev1.Affinity{NodeAffinity: onNode(node)},
+			PriorityClassName:             m.Class,
 			Tolerations:                   tolerations(append(t.Offers, t.Resource)...),
 			RestartPolicy:                 corev1.RestartPolicyNever,
 			TerminationGracePeriodSeconds: &seconds,
@@ -284,6 +294,13 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: pull.Name}}
 	}
 	return pod, secrets, nil
+}
+
+// labels are those of a task's pod.
+func (m *Maker) labels(t Task, role *model.Role) map[string]string {
+	job := t.Start.Job
+	return map[string]string{ClusterLabel: m.short(), JobLabel: fmt.Sprint(int64(t.Start.ID)), NameLabel: labelOf(string(job.Name)),
+		VCLabel: labelOf(string(job.VC)), TaskLabel: labelOf(role.Name + "-" + fmt.Sprint(t.Task.Index))}
 }
 
 // asImage leaves to the image what a role leaves to it.
@@ -523,6 +540,9 @@ func devices(t Task) (list []int32) {
 // deviceVariables tell container runtimes which devices a container gets. Only Comb and device
 // plugins may set them, and no job.
 var deviceVariables = map[string]bool{"NVIDIA_VISIBLE_DEVICES": true, "AMD_VISIBLE_DEVICES": true, "HABANA_VISIBLE_DEVICES": true, "ASCEND_VISIBLE_DEVICES": true, "MTHREADS_VISIBLE_DEVICES": true, "NVIDIA_IMEX_CHANNELS": true}
+
+// DeviceVariables are the names of these variables, sorted.
+func DeviceVariables() []string { return slices.Sorted(maps.Keys(deviceVariables)) }
 
 // platformVariables are the platform's variables.
 func (m *Maker) platformVariables(t Task) []model.EnvVar {

@@ -102,6 +102,19 @@ func TestAPod(t *testing.T) {
 	if strings.ContainsAny(pod.Labels[VCLabel], "/~") {
 		t.Errorf("label %q", pod.Labels[VCLabel])
 	}
+	if pod.Labels[NameLabel] != "train" || pod.Annotations[NameLabel] != "ada~train" || pod.Spec.PriorityClassName != "" {
+		t.Errorf("labels %v, annotations %v, class %q", pod.Labels, pod.Annotations, pod.Spec.PriorityClassName)
+	}
+	high := maker
+	high.Class = PriorityClass
+	long := sample()
+	long.Start.Job.Name = model.JobName("Größe." + strings.Repeat("x", 100))
+	if pod, _, err = high.Make(long); err != nil {
+		t.Fatal(err)
+	}
+	if pod.Spec.PriorityClassName != "comb-jobs" || pod.Labels[NameLabel] != "Gr--e."+strings.Repeat("x", 57) {
+		t.Errorf("class %q, label %q", pod.Spec.PriorityClassName, pod.Labels[NameLabel])
+	}
 	with := sample()
 	with.Resource = "nvidia.com/gpu"
 	if pod, _, err = maker.Make(with); err != nil {

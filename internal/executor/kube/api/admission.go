@@ -1,0 +1,274 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/combsched/comb/internal/executor/kube/pods"
+)
+
+// What deploy/kubernetes/admission.yaml brings. The types of these groups are not in this program:
+// what is read of them are a few fields.
+const (
+	podPolicy      = "comb-pods"
+	claimPolicy    = "comb-claims"
+	policyGroup    = "admissionregistration.k8s.io"
+	policyPath     = "/apis/" + policyGroup + "/v1"
+	classPath      = "/apis/scheduling.k8s.io/v1/priorityclasses/" + pods.PriorityClass
+	probeLabel     = pods.LabelPrefix + "probe" // the policies refuse it to all, also to Comb
+	inForce        = "the policy is in force"   // their message about it
+	writerGroup    = "comb.dev"                 // the right to create its tasks is that to pass the policies
+	writerResource = "tasks"
+	revisionNote   = pods.LabelPrefix + "revision" // on a policy
+	// revision is the least that this program needs: one more with each change that it relies on.
+	revision = 1
+)
+
+// policyWait is how long a policy that is there may take until the API server applies it. It looks
+// for new ones each second.
+const policyWait = 15 * time.Second
+
+// CheckAdmission looks whether the API server keeps others from GPUs and from what only Comb
+// writes: the PriorityClass of Comb's pods, the policies with their bindings, whether it applies
+// them, and whether Comb itself may do what they refuse to others. The error is one of asking.
+func (c *Client) CheckAdmission(ctx context.Context) (list Checks, err error) {
+	class, err := c.checkClass(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list = Checks{class}
+	served, err := c.serves(ctx, policyPath, "validatingadmissionpolicies", "validatingadmissionpolicybindings")
+	if err != nil {
+		return nil, err
+	}
+	if !served {
+		return append(list, Check{Kind: "API", Name: policyPath[len("/apis/"):] + " ValidatingAdmissionPolicy",
+			Problem: "the API server does not serve it: it is older than Kubernetes 1.30, " +
+				"or was started without it (--runtime-config)",
+			Next: "switch it on, and " + ApplyAdmission}), nil
+	}
+	there := true
+	for _, name := range []string{podPolicy, claimPolicy} {
+		for _, one := range []func(context.Context, string) (Check, error){c.checkPolicy, c.checkBinding} {
+			check, err := one(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			list, there = append(list, check), there && check.OK
+		}
+	}
+	writer, err := c.checkWriter(ctx)
+	if list = append(list, writer); err != nil || !there {
+		return list, err
+	}
+	applied, err := c.checkApplied(ctx, policyWait)
+	return append(list, applied), err
+}
+
+// object reads an object of the cluster. The text says why there is none to read.
+func (c *Client) object(ctx context.Context, path string, into any) (why, next string, err error) {
+	raw, err := c.plain.Get().AbsPath(path).Do(ctx).Raw()
+	switch {
+	case apierrors.IsNotFound(err):
+		return "it is missing", ApplyAdmission, nil
+	case apierrors.IsForbidden(err):
+		return "Comb may not read it", c.rightsCommand(), nil
+	case err != nil:
+		return "", "", err
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return "", "", fmt.Errorf("%s does not show %s: %w", c.host, path, err)
+	}
+	return "", "", nil
+}
+
+// checkClass looks at the class of Comb's pods.
+func (c *Client) checkClass(ctx context.Context) (Check, error) {
+	check := Check{Kind: "PriorityClass", Name: pods.PriorityClass}
+	var has struct {
+		Value            int64  `json:"value"`
+		PreemptionPolicy string `json:"preemptionPolicy"`
+		GlobalDefault    bool   `json:"globalDefault"`
+	}
+	why, next, err := c.object(ctx, classPath, &has)
+	again := "kubectl delete priorityclass " + pods.PriorityClass + " && " + ApplyAdmission
+	switch {
+	case why != "" || err != nil:
+	case has.Value != pods.Priority: // no update may change it
+		why = fmt.Sprintf("its value is %d, and not %d, so other pods may take the room of Comb's, "+
+			"or Comb's that of the cluster's own", has.Value, pods.Priority)
+		next = again
+	case has.PreemptionPolicy != string(corev1.PreemptNever):
+		why = "its preemptionPolicy is not Never, so kube-scheduler would end pods that Comb did not choose"
+		next = again
+	case has.GlobalDefault:
+		why, next = "it is the default of all pods", ApplyAdmission
+	}
+	check.OK, check.Problem, check.Next = why == "" && err == nil, why, next
+	return check, err
+}
+
+// checkPolicy looks at a policy.
+func (c *Client) checkPolicy(ctx context.Context, name string) (Check, error) {
+	check := Check{Kind: "ValidatingAdmissionPolicy", Name: name}
+	var has struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Spec     struct {
+			FailurePolicy string            `json:"failurePolicy"`
+			Validations   []json.RawMessage `json:"validations"`
+		} `json:"spec"`
+	}
+	why, next, err := c.object(ctx, policyPath+"/validatingadmissionpolicies/"+name, &has)
+	switch {
+	case why != "" || err != nil:
+	case has.Spec.FailurePolicy != "Fail":
+		why = fmt.Sprintf("its failurePolicy is %s, and not Fail, so what it cannot judge is let in",
+			has.Spec.FailurePolicy)
+		next = ApplyAdmission
+	case len(has.Spec.Validations) == 0:
+		why, next = "it refuses nothing", ApplyAdmission
+	case revisionOf(has.Metadata.Annotations) < revision:
+		why, next = "it is of an older Comb", ApplyAdmission
+	}
+	check.OK, check.Problem, check.Next = why == "" && err == nil, why, next
+	return check, err
+}
+
+// revisionOf is the revision of a policy, 0 where it has none.
+func revisionOf(annotations map[string]string) int {
+	n, err := strconv.Atoi(annotations[revisionNote])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// checkBinding looks at what puts a policy into force: for all namespaces, and to refuse.
+func (c *Client) checkBinding(ctx context.Context, name string) (Check, error) {
+	check := Check{Kind: "ValidatingAdmissionPolicyBinding", Name: name}
+	var has struct {
+		Spec struct {
+			PolicyName        string   `json:"policyName"`
+			ValidationActions []string `json:"validationActions"`
+			MatchResources    *struct {
+				NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector"`
+				ObjectSelector    *metav1.LabelSelector `json:"objectSelector"`
+				Resources         []json.RawMessage     `json:"resourceRules"`
+				Excluded          []json.RawMessage     `json:"excludeResourceRules"`
+			} `json:"matchResources"`
+		} `json:"spec"`
+	}
+	why, next, err := c.object(ctx, policyPath+"/validatingadmissionpolicybindings/"+name, &has)
+	selects := func(s *metav1.LabelSelector) bool {
+		return s != nil && len(s.MatchLabels)+len(s.MatchExpressions) > 0
+	}
+	m := has.Spec.MatchResources
+	switch {
+	case why != "" || err != nil:
+	case has.Spec.PolicyName != name:
+		why = fmt.Sprintf("it is of policy %s", has.Spec.PolicyName)
+	case !slices.Contains(has.Spec.ValidationActions, "Deny"):
+		why = fmt.Sprintf("its validationActions are %s, without Deny: what the policy finds is let in",
+			strings.Join(has.Spec.ValidationActions, ", "))
+	case m == nil:
+	case selects(m.NamespaceSelector), selects(m.ObjectSelector), len(m.Resources)+len(m.Excluded) > 0:
+		why = "its matchResources leave something out: name namespaces in the lists of the policy"
+	}
+	if why != "" && next == "" {
+		next = ApplyAdmission
+	}
+	check.OK, check.Problem, check.Next = why == "" && err == nil, why, next
+	return check, err
+}
+
+// checkWriter looks whether Comb may do what the policies refuse to others.
+func (c *Client) checkWriter(ctx context.Context) (Check, error) {
+	check := Check{Kind: "right", Name: "create " + writerResource + "." + writerGroup, OK: true}
+	missing, err := c.missing(ctx, []right{{"create", writerResource, "", true, writerGroup}})
+	if len(missing) > 0 {
+		check.OK, check.Next = false, c.rightsCommand()
+		check.Problem = "Comb lacks the right, so the policies refuse its own pods"
+	}
+	return check, err
+}
+
+// checkApplied asks for a pod that the policy refuses to all, and makes none. That proves
+// that the API server applies policies, which may be switched off there (admission plugins). Where
+// something else refuses the pod nothing is known.
+func (c *Client) checkApplied(ctx context.Context, within time.Duration) (Check, error) {
+	check := Check{Kind: "admission plugin", Name: "ValidatingAdmissionPolicy", OK: true}
+	wait, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for {
+		err := c.probe(ctx)
+		switch {
+		case err == nil: // let in
+		case strings.Contains(ErrorText(err), inForce), NeverAccepts(err):
+			return check, nil
+		default:
+			return check, err
+		}
+		select {
+		case <-ctx.Done():
+			return check, ctx.Err()
+		case <-wait.Done():
+			check.OK, check.Problem = false, "the API server does not apply policy "+podPolicy
+			check.Next = "see that it is not started with --disable-admission-plugins=ValidatingAdmissionPolicy, and " +
+				ApplyAdmission
+			return check, nil
+		case <-time.After(time.Second / 2):
+		}
+	}
+}
+
+// probe asks whether a pod with the label of the probe would be let in. Nothing is made.
+func (c *Client) probe(ctx context.Context) error {
+	no, yes, uid := false, true, int64(1000)
+	little := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "comb-probe-", Labels: map[string]string{probeLabel: ""}},
+		Spec: corev1.PodSpec{
+			AutomountServiceAccountToken: &no, RestartPolicy: corev1.RestartPolicyNever,
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid,
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			Containers: []corev1.Container{{Name: pods.Container, Image: "none",
+				Resources: corev1.ResourceRequirements{Requests: little, Limits: little},
+				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no,
+					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}},
+		},
+	}
+	r := c.rest.Post().Namespace(c.namespace).Resource("pods").Param("dryRun", metav1.DryRunAll)
+	return r.Body(pod).Do(ctx).Error()
+}
+
+// serves reports whether the API server serves resources of a version of a group.
+func (c *Client) serves(ctx context.Context, path string, resources ...string) (bool, error) {
+	raw, err := c.plain.Get().AbsPath(path).Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return false, fmt.Errorf("%s does not say what it serves: %w", c.host, err)
+	}
+	for _, name := range resources {
+		if !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == name }) {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,290 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/combsched/comb/internal/executor/kube/pods"
+)
+
+// whole are the objects of a cluster in which all is as it should be.
+func whole() map[string]string {
+	policy := `{"metadata": {"annotations": {"comb.dev/revision": "1"}}, "spec": {"failurePolicy": "Fail", "validations": [{}]}}`
+	binding := `{"spec": {"policyName": "%s", "validationActions": ["Deny"], "matchResources": {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}}}`
+	return map[string]string{
+		policyPath: `{"resources": [{"name": "validatingadmissionpolicies"}, {"name": "validatingadmissionpolicybindings"}]}`,
+		classPath:  `{"value": 1000000000, "preemptionPolicy": "Never"}`,
+		policyPath + "/validatingadmissionpolicies/comb-pods":         policy,
+		policyPath + "/validatingadmissionpolicies/comb-claims":       policy,
+		policyPath + "/validatingadmissionpolicybindings/comb-pods":   fmt.Sprintf(binding, "comb-pods"),
+		policyPath + "/validatingadmissionpolicybindings/comb-claims": fmt.Sprintf(binding, "comb-claims"),
+		"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":      `{"status": {"allowed": true}}`,
+		"/api/v1/namespaces/comb/pods":                                `403 pods is forbidden: denied request: the policy is in force`,
+		"/version":                                                    `{"major": "1", "minor": "36", "gitVersion": "v1.36.3"}`,
+		"/api/v1/namespaces/comb":                                     `{}`,
+	}
+}
+
+// cluster is a client of an API server that answers so. An answer that begins with a number is
+// that status, with a message.
+func cluster(t *testing.T, answers map[string]string) *Client {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		text, ok := answers[r.URL.Path]
+		if !ok {
+			text = "404 " + r.URL.Path + " not found"
+		}
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/pods") && (r.URL.Query().Get("dryRun") != "All" || !strings.Contains(string(body), probeLabel)) {
+			t.Errorf("a pod would be made: %s", r.URL)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		var status int32
+		if n, _ := fmt.Sscanf(text, "%d", &status); n == 1 {
+			reason := map[int32]metav1.StatusReason{403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound}[status]
+			text, _ := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: status, Reason: reason, Message: text[4:]})
+			w.WriteHeader(int(status))
+			_, _ = w.Write(text)
+			return
+		}
+		_, _ = io.WriteString(w, text)
+	}))
+	t.Cleanup(server.Close)
+	c, err := newClient(&rest.Config{Host: server.URL}, "comb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Each thing that would let others take GPUs is found, and said with what mends it.
+func TestCheckAdmission(t *testing.T) {
+	pod, binding := policyPath+"/validatingadmissionpolicies/comb-pods", policyPath+"/validatingadmissionpolicybindings/comb-pods"
+	for name, one := range map[string]struct {
+		path, answer string // "" is that it is missing
+		want         string // in what is wrong, "" for nothing
+	}{
+		"whole":              {"/", "", ""},
+		"no class":           {classPath, "", "PriorityClass comb-jobs: it is missing: kubectl apply -f deploy/kubernetes/admission.yaml"},
+		"unreadable class":   {classPath, "403 no", "PriorityClass comb-jobs: Comb may not read it: kubectl apply -n comb -f deploy/kubernetes/rights.yaml"},
+		"low class":          {classPath, `{"value": 5, "preemptionPolicy": "Never"}`, "its value is 5, and not 1000000000"},
+		"preempting class":   {classPath, `{"value": 1000000000, "preemptionPolicy": "PreemptLowerPriority"}`, "its preemptionPolicy is not Never"},
+		"default class":      {classPath, `{"value": 1000000000, "preemptionPolicy": "Never", "globalDefault": true}`, "it is the default of all pods"},
+		"no API":             {policyPath, `{"resources": [{"name": "validatingwebhookconfigurations"}]}`, "the API server does not serve it"},
+		"no group":           {policyPath, "", "the API server does not serve it"},
+		"no policy":          {pod, "", "ValidatingAdmissionPolicy comb-pods: it is missing"},
+		"ignoring policy":    {pod, `{"metadata": {"annotations": {"comb.dev/revision": "1"}}, "spec": {"failurePolicy": "Ignore", "validations": [{}]}}`, "its failurePolicy is Ignore"},
+		"empty policy":       {pod, `{"metadata": {"annotations": {"comb.dev/revision": "1"}}, "spec": {"failurePolicy": "Fail"}}`, "it refuses nothing"},
+		"old policy":         {pod, `{"spec": {"failurePolicy": "Fail", "validations": [{}]}}`, "it is of an older Comb"},
+		"newer policy":       {pod, `{"metadata": {"annotations": {"comb.dev/revision": "99"}}, "spec": {"failurePolicy": "Fail", "validations": [{}]}}`, ""},
+		"no binding":         {binding, "", "ValidatingAdmissionPolicyBinding comb-pods: it is missing"},
+		"warning binding":    {binding, `{"spec": {"policyName": "comb-pods", "validationActions": ["Warn", "Audit"]}}`, "its validationActions are Warn, Audit, without Deny"},
+		"denying binding":    {binding, `{"spec": {"policyName": "comb-pods", "validationActions": ["Audit", "Deny"]}}`, ""},
+		"binding of another": {binding, `{"spec": {"policyName": "other", "validationActions": ["Deny"]}}`, "it is of policy other"},
+		"selecting binding":  {binding, `{"spec": {"policyName": "comb-pods", "validationActions": ["Deny"], "matchResources": {"namespaceSelector": {"matchLabels": {"a": "b"}}}}}`, "its matchResources leave something out"},
+		"excluding binding":  {binding, `{"spec": {"policyName": "comb-pods", "validationActions": ["Deny"], "matchResources": {"excludeResourceRules": [{}]}}}`, "its matchResources leave something out"},
+		"no right":           {"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"status": {"allowed": false}}`, "right create tasks.comb.dev: Comb lacks the right, so the policies refuse its own pods: kubectl apply -n comb -f deploy/kubernetes/rights.yaml"},
+		"another refusal":    {"/api/v1/namespaces/comb/pods", "403 exceeded quota", ""}, // nothing is known then
+	} {
+		t.Run(name, func(t *testing.T) {
+			answers := whole()
+			if answers[one.path] = one.answer; one.answer == "" {
+				delete(answers, one.path)
+			}
+			list, err := cluster(t, answers).CheckAdmission(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			failed := list.Failed()
+			if text := strings.Join(failed.Lines(), "\n"); one.want == "" && text != "" || !strings.Contains(text, one.want) || len(failed) > 1 {
+				t.Errorf("it says %q, want %q alone", text, one.want)
+			}
+			if has := list.Has("PriorityClass", pods.PriorityClass); has != !strings.Contains(one.want, "lass comb-jobs") && one.path != classPath {
+				t.Errorf("the class is there: %v", has)
+			}
+			for _, c := range failed {
+				if c.Next == "" {
+					t.Errorf("%s: nothing says what to do", c)
+				}
+			}
+		})
+	}
+	answers := whole()
+	answers[binding] = "500 it is slow"
+	if _, err := cluster(t, answers).CheckAdmission(t.Context()); err == nil {
+		t.Error("an API server that cannot answer is taken for one that has no binding")
+	}
+}
+
+// An API server that does not apply policies lets the probe in.
+func TestCheckApplied(t *testing.T) {
+	answers := whole()
+	answers["/api/v1/namespaces/comb/pods"] = `{"apiVersion": "v1", "kind": "Pod"}`
+	check, err := cluster(t, answers).checkApplied(t.Context(), 0)
+	if err != nil || check.OK || !strings.Contains(check.Next, "--disable-admission-plugins") {
+		t.Errorf("found is %+v, %v", check, err)
+	}
+}
+
+// variables is a policy with some of them: names and expressions in turn.
+func variables(t *testing.T, list ...string) string {
+	t.Helper()
+	all := []map[string]string{}
+	for i := 0; i < len(list); i += 2 {
+		all = append(all, map[string]string{"name": list[i], "expression": list[i+1]})
+	}
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{revisionNote: "1"}},
+		"spec": map[string]any{"failurePolicy": "Fail", "validations": []any{1}, "variables": all}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+const policies = policyPath + "/validatingadmissionpolicies/"
+
+// listing are the answers of a whole cluster whose policies have lists.
+func listing(t *testing.T) map[string]string {
+	answers := whole()
+	answers[policies+podPolicy] = variables(t, "other", "1 + 1", "gpuResources", `["nvidia.com/"]`, "gpuDeviceClasses", `["a"]`, "gpuNamespaces", `["gpus"]`, "priorityNamespaces", `["high"]`)
+	answers[policies+claimPolicy] = variables(t, "gpuDeviceClasses", `["a","b"]`, "gpuNamespaces", "[]")
+	return answers
+}
+
+// What the lists of the policies leave out is said, for each way to ask for it.
+func TestKept(t *testing.T) {
+	answers := listing(t)
+	kept, ok, err := cluster(t, answers).Kept(t.Context())
+	if err != nil || !ok {
+		t.Fatalf("the lists are not read: %v, %v", ok, err)
+	}
+	for _, one := range [][2]string{
+		{kept.LetsResource("nvidia.com/mig-1g.5gb"), ""},
+		{kept.LetsResource("other.com/gpu"), "pods of others may ask for other.com/gpu: name it in gpuResources of ValidatingAdmissionPolicy comb-pods"},
+		{kept.LetsClass("a"), ""},
+		{kept.LetsClass("b"), "pods of others may ask for devices of class b as for a resource: name it in gpuDeviceClasses of ValidatingAdmissionPolicy comb-pods"},
+		{kept.LetsClass("c"), "others may claim devices of class c: name it in gpuDeviceClasses of ValidatingAdmissionPolicy comb-claims, and of comb-pods"},
+	} {
+		if one[0] != one[1] {
+			t.Errorf("it says %q, want %q", one[0], one[1])
+		}
+	}
+	for name, text := range map[string]string{"missing": "404 no", "unreadable": "403 no", "without": variables(t),
+		"written otherwise": variables(t, "gpuDeviceClasses", "['a']", "gpuNamespaces", "[]")} {
+		answers[policies+claimPolicy] = text
+		if _, ok, err := cluster(t, answers).Kept(t.Context()); ok || err != nil {
+			t.Errorf("a policy that is %s is read: %v, %v", name, ok, err)
+		}
+	}
+	answers[policies+claimPolicy] = "500 slow"
+	if _, _, err := cluster(t, answers).Kept(t.Context()); err == nil {
+		t.Error("an API server that cannot answer is taken for one without the policy")
+	}
+}
+
+// Pods and claims of others that the policies would refuse are named, so that nothing is missing
+// after an upgrade of theirs, and nothing from before keeps GPUs.
+func TestCheckOthers(t *testing.T) {
+	answers := listing(t)
+	pod := func(space, name, labels, spec, phase string) string {
+		return fmt.Sprintf(`{"metadata": {"namespace": %q, "name": %q, "labels": {%s}}, "spec": {%s}, "status": {"phase": %q}}`, space, name, labels, spec, phase)
+	}
+	const high, gpu, device = `"priority": 2000000000`, `"containers": [{"resources": {"limits": {"cpu": "1", "nvidia.com/gpu": "2"}}}]`,
+		`"initContainers": [{"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]`
+	answers["/api/v1/pods"] = `{"items": [` + strings.Join([]string{
+		pod("net", "calico-1", "", high, "Running"), pod("net", "calico-2", "", high, "Running"), pod("high", "ok", "", high, "Running"),
+		pod("kube-system", "proxy", "", high+","+gpu, "Running"), pod("operator", "plugin", "", device, "Running"), pod("gpus", "ok", "", gpu, "Running"),
+		pod("old", "ended", "", gpu, "Succeeded"), pod("red", "comb-1", `"comb.dev/cluster": "x"`, high+","+gpu, "Running"), pod("thief", "train", "", gpu, "Pending"),
+		pod("plain", "void", "", `"containers": [{"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}], "resources": {"limits": {"nvidia.com/gpu": "0"}}}]`, "Running"),
+	}, ",") + `]}`
+	claim := func(space, name, class string) string {
+		return fmt.Sprintf(`{"metadata": {"namespace": %q, "name": %q}, "spec": {"devices": {"requests": [{"firstAvailable": [{"deviceClassName": "nic"}, {"deviceClassName": %q}]}]}}}`, space, name, class)
+	}
+	answers[groupPath+"/resourceclaims"] = `{"items": [` + strings.Join([]string{claim("thief", "one", "b"), claim("thief", "two", "b"), claim("plain", "nic", "c"), claim("red", "comb-1-0", "b")}, ",") + `]}`
+	answers[groupPath+"/deviceclasses"] = `{"items": [{"metadata": {"name": "a"}, "spec": {"extendedResourceName": "nvidia.com/gpu"}}, {"metadata": {"name": "b"}, "spec": {"extendedResourceName": "example.com/gpu"}},
+		{"metadata": {"name": "c"}, "spec": {"extendedResourceName": "example.com/nic"}}]}`
+	list, err := cluster(t, answers).CheckCluster(t.Context())
+	if err != nil || len(list.Failed()) != 1 {
+		t.Fatalf("it lacks %v (%v)", list.Failed(), err)
+	}
+	want := []string{
+		"DeviceClass b: pods of others may ask for its devices as example.com/gpu: name it in gpuResources of ValidatingAdmissionPolicy comb-pods",
+		"claims of others one and 1 more: in namespace thief, of GPUs, and pods there may still name it: kubectl delete resourceclaim -n thief one two",
+		"pods of others calico-1 and 1 more: in namespace net, where it would be refused if it were made again, since it has priority 2000000000: name net in priorityNamespaces of ValidatingAdmissionPolicy comb-pods, or end what is not to run there",
+		"pods of others plugin: in namespace operator, where it would be refused if it were made again, since it sets NVIDIA_VISIBLE_DEVICES: name operator in gpuNamespaces of ValidatingAdmissionPolicy comb-pods, or end what is not to run there",
+		"pods of others train: in namespace thief, where it would be refused if it were made again, since it asks for 2 nvidia.com/gpu: name thief in gpuNamespaces of ValidatingAdmissionPolicy comb-pods, or end what is not to run there",
+	}
+	got := slices.DeleteFunc(list, func(c Check) bool { return c.OK }).Lines()
+	if !slices.Equal(got, want) {
+		t.Errorf("it says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// All that a cluster lacks is named at once; what jobs run without does not count.
+func TestCheckCluster(t *testing.T) {
+	c := cluster(t, whole())
+	list, err := c.CheckCluster(t.Context())
+	if err != nil || len(list.Failed()) > 0 || len(list) < 20 {
+		t.Fatalf("a whole cluster has %d things, and lacks %s (%v)", len(list), list.Failed(), err)
+	}
+	lacking := maps.Clone(whole())
+	delete(lacking, "/api/v1/namespaces/comb")
+	delete(lacking, policyPath)
+	lacking["/version"] = `{"major": "1", "minor": "29", "gitVersion": "v1.29.1"}`
+	lacking["/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"] = `{"status": {"allowed": false}}`
+	if list, err = cluster(t, lacking).CheckCluster(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"version v1.29.1: Comb needs 1.34 or later: upgrade the Kubernetes cluster",
+		"namespace comb: it is missing: kubectl create namespace comb",
+		"right list nodes, watch nodes, create pods, get pods, list pods, watch pods, patch pods, delete pods, get pods/log, create secrets, delete secrets, create services: Comb lacks the right: kubectl apply -n comb -f deploy/kubernetes/rights.yaml",
+		"API admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy: the API server does not serve it: it is older than Kubernetes 1.30, or was started without it (--runtime-config): switch it on, and kubectl apply -f deploy/kubernetes/admission.yaml",
+	}
+	if got := list.Failed().Lines(); !slices.Equal(got, want) {
+		t.Errorf("it lacks\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	optional := slices.DeleteFunc(list, func(c Check) bool { return !c.Optional })
+	if text := optional.String(); len(optional) != len(optionalRights) || !strings.Contains(text, "right create pods/exec: Comb lacks the right; it is for comb job exec") {
+		t.Errorf("optional are %q", text)
+	}
+}
+
+// What the program looks for is what the file brings.
+func TestAdmissionFile(t *testing.T) {
+	text, err := os.ReadFile("../../../../deploy/kubernetes/admission.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, pattern := range map[string]string{
+		"the class":     fmt.Sprintf(`kind: PriorityClass\nmetadata: \{name: %s\}\n.*\nvalue: %d\npreemptionPolicy: Never\n`, pods.PriorityClass, pods.Priority),
+		"pods":          fmt.Sprintf(`kind: ValidatingAdmissionPolicy\nmetadata: \{name: %s, annotations: \{%s: "%d"\}\}\nspec:\n  failurePolicy: Fail\n`, podPolicy, revisionNote, revision),
+		"claims":        fmt.Sprintf(`kind: ValidatingAdmissionPolicy\nmetadata: \{name: %s, annotations: \{%s: "%d"\}\}\nspec:\n  failurePolicy: Fail\n`, claimPolicy, revisionNote, revision),
+		"the probe":     fmt.Sprintf(`expression: '!\("%s" in .*\n    reason: Forbidden\n    message: %s\n`, probeLabel, inForce),
+		"the right":     fmt.Sprintf(`!authorizer.group\("%s"\).resource\("%s"\).check\("create"\).allowed\(\)`, writerGroup, writerResource),
+		"the priority":  fmt.Sprintf(`object.spec.\?priority.orValue\(0\) >= %d `, pods.Priority),
+		"the finalizer": fmt.Sprintf(`f.startsWith\("%s"\)`, pods.LabelPrefix),
+		"the variables": `deviceVariables, expression: '\["` + strings.Join(pods.DeviceVariables(), `","`) + `"\]'`,
+	} {
+		if !regexp.MustCompile(pattern).Match(text) {
+			t.Errorf("%s is not in it: %s", name, pattern)
+		}
+	}
+	for _, resource := range pods.Resources {
+		if !regexp.MustCompile(`gpuResources, expression: '.*"` + regexp.QuoteMeta(resource[:strings.Index(resource, "/")+1])).Match(text) {
+			t.Errorf("%s is let in", resource)
+		}
+	}
+}
