@@ -82,8 +82,9 @@ type Executor struct {
 	maker pods.Maker
 
 	spaces  *podNamespaces // where pods are
-	nodes   cache.Store    // as the API server told last
-	synced  func() bool    // reports whether all nodes and pods were listed once
+	others  *podsOfOthers
+	nodes   cache.Store // as the API server told last
+	synced  func() bool // reports whether all nodes and pods were listed once
 	queue   workqueue.TypedRateLimitingInterface[string]
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -141,8 +142,9 @@ func New(o Options) (*Executor, error) {
 		return nil, err
 	}
 	first := e.spaces.all()
+	e.watchOthers()
 	e.synced = func() bool {
-		return watch.HasSynced() && !slices.ContainsFunc(first, func(sp *podNamespace) bool { return !sp.seen() })
+		return watch.HasSynced() && e.others.seen() && !slices.ContainsFunc(first, func(sp *podNamespace) bool { return !sp.seen() })
 	}
 	e.goes(func() { watch.RunWithContext(e.ctx) })
 	e.goes(e.begin)
@@ -167,6 +169,7 @@ func (e *Executor) begin() {
 		e.goes(e.work)
 	}
 	e.goes(e.lookAgain)
+	e.others.lookForForged()
 }
 
 func (e *Executor) work() {
@@ -413,6 +416,7 @@ func (e *Executor) lookAgain() {
 		}
 		claims{e}.look()
 		e.spaces.close()
+		e.others.lookForForged()
 	}
 }
 

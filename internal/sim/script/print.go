@@ -197,7 +197,7 @@ func (s *Session) record(r model.Record) {
 			part = fmt.Sprintf(":%d", e.Part)
 		}
 		s.line(r.Time, "%s:%d%s (%s) is %s%s", e.Node, e.Device, part, e.SKU,
-			map[bool]string{true: "good", false: "bad"}[e.Good], because(e.Reason))
+			map[bool]string{true: "good", false: map[bool]string{true: "held by others", false: "bad"}[e.HeldByOthers]}[e.Good], because(e.Reason))
 	case model.NodeAvoided:
 		s.line(r.Time, "%s avoids %s until %s", s.owners.gang(s.jobs[e.Job], e.Gang), e.Node, s.clock(e.Until))
 	case model.NodeSuspected:

@@ -137,13 +137,13 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 // right is a permission that Comb needs, and what it is for.
 type right struct {
 	verb, resource, sub string
-	nodes               bool   // it is cluster-wide, and not of the namespace
+	everywhere          bool   // it is of the whole cluster, and not of the namespace
 	group               string // of the API; "" is the core
 }
 
 // rights are those without which nothing runs. The right to run commands in pods is not among
 // them, since it may be withheld on purpose.
-var rights = []right{{"list", "nodes", "", true, ""}, {"watch", "nodes", "", true, ""}, {"create", "pods", "", false, ""}, {"get", "pods", "", false, ""}, {"list", "pods", "", false, ""}, {"watch", "pods", "", false, ""},
+var rights = []right{{"list", "nodes", "", true, ""}, {"watch", "nodes", "", true, ""}, {"list", "pods", "", true, ""}, {"watch", "pods", "", true, ""}, {"create", "pods", "", false, ""}, {"get", "pods", "", false, ""}, {"list", "pods", "", false, ""}, {"watch", "pods", "", false, ""},
 	{"patch", "pods", "", false, ""}, {"delete", "pods", "", false, ""}, {"get", "pods", "log", false, ""}, {"create", "secrets", "", false, ""}, {"delete", "secrets", "", false, ""}, {"create", "services", "", false, ""}}
 
 // claimRights are those for claims of devices.
@@ -164,13 +164,13 @@ func (c *Client) MissingHere(ctx context.Context, claims bool) ([]string, error)
 	if claims {
 		wants = append(wants, claimRights...)
 	}
-	return c.missing(ctx, slices.DeleteFunc(wants, func(r right) bool { return r.nodes }))
+	return c.missing(ctx, slices.DeleteFunc(wants, func(r right) bool { return r.everywhere }))
 }
 
 func (c *Client) missing(ctx context.Context, wants []right) (list []string, err error) {
 	for _, r := range wants {
 		where := map[string]string{"verb": r.verb, "group": r.group, "resource": r.resource, "subresource": r.sub}
-		if !r.nodes {
+		if !r.everywhere {
 			where["namespace"] = c.namespace
 		}
 		body, err := json.Marshal(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": map[string]any{"resourceAttributes": where}})
@@ -186,7 +186,11 @@ func (c *Client) missing(ctx context.Context, wants []right) (list []string, err
 			return nil, fmt.Errorf("%s does not say what may be done: %w", c.host, err)
 		}
 		if !said.Status.Allowed {
-			list = append(list, strings.TrimSuffix(r.verb+" "+r.resource+"/"+r.sub, "/"))
+			name := strings.TrimSuffix(r.verb+" "+r.resource+"/"+r.sub, "/")
+			if r.everywhere && r.resource == "pods" {
+				name += " of all namespaces"
+			}
+			list = append(list, name)
 		}
 	}
 	return list, nil

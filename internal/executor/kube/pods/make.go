@@ -58,35 +58,36 @@ type Maker struct {
 
 // Name is the name of a task's pod. It is unique to this cluster, job, attempt and task.
 func (m *Maker) Name(at model.AttemptID, task int32) string {
-	return fmt.Sprintf("comb-%s-%d-%d-%d-%d", m.short(), int64(at.Job), at.Gang, at.N, task)
+	return fmt.Sprintf("comb-%s-%d-%d-%d-%d", m.Short(), int64(at.Job), at.Gang, at.N, task)
 }
 
 // DevicesName is the name of what belongs to some devices of a node, whichever tasks have them.
 // It is unique to this cluster and these devices.
 func (m *Maker) DevicesName(node, driver string, devices []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{node, driver}, devices...), "\n")))
-	return "comb-" + m.short() + "-at-" + hex.EncodeToString(sum[:8])
+	return "comb-" + m.Short() + "-at-" + hex.EncodeToString(sum[:8])
 }
 
-// short is a short form of the cluster's name that keeps two clusters apart in one namespace.
-func (m *Maker) short() string {
+// Short is a short form of the cluster's name that keeps two clusters apart in one namespace. It
+// is the value of ClusterLabel.
+func (m *Maker) Short() string {
 	sum := sha256.Sum256([]byte(m.Cluster))
 	return hex.EncodeToString(sum[:4])
 }
 
-func (m *Maker) service() string { return "comb-" + m.short() }
+func (m *Maker) service() string { return "comb-" + m.Short() }
 
 // Service is the headless service by which the pods of this cluster find each other.
 func (m *Maker) Service() *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: m.service(), Labels: map[string]string{ClusterLabel: m.short()}},
-		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true, Selector: map[string]string{ClusterLabel: m.short()}},
+		ObjectMeta: metav1.ObjectMeta{Name: m.service(), Labels: map[string]string{ClusterLabel: m.Short()}},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true, Selector: map[string]string{ClusterLabel: m.Short()}},
 	}
 }
 
 // Parse reads a name that Name made for this cluster.
 func (m *Maker) Parse(name string) (at model.AttemptID, task int32, ok bool) {
-	rest, found := strings.CutPrefix(name, "comb-"+m.short()+"-")
+	rest, found := strings.CutPrefix(name, "comb-"+m.Short()+"-")
 	if !found {
 		return at, 0, false
 	}
@@ -205,7 +206,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
 			Namespace:   t.Space,
-			Labels:      map[string]string{ClusterLabel: m.short(), JobLabel: fmt.Sprint(int64(t.Start.ID)), VCLabel: labelOf(string(job.VC)), TaskLabel: labelOf(role.Name + "-" + fmt.Sprint(t.Task.Index))},
+			Labels:      map[string]string{ClusterLabel: m.Short(), JobLabel: fmt.Sprint(int64(t.Start.ID)), VCLabel: labelOf(string(job.VC)), TaskLabel: labelOf(role.Name + "-" + fmt.Sprint(t.Task.Index))},
 			Annotations: map[string]string{sealNote: m.seal(name, node, t.Space), "comb.dev/name": string(job.User) + "~" + string(job.Name)},
 			Finalizers:  []string{Finalizer},
 		},
@@ -313,7 +314,7 @@ func shareMemory(pod *corev1.Pod, mb int64) {
 
 func (m *Maker) secret(name string, data map[string][]byte) *corev1.Secret {
 	yes := true
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{ClusterLabel: m.short()}}, Immutable: &yes, Data: data}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{ClusterLabel: m.Short()}}, Immutable: &yes, Data: data}
 }
 
 // pullSecret holds the credentials for the registry of an image; nil where the job has none.
