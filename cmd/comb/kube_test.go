@@ -23,6 +23,7 @@ for pod in $(kubectl get pods -n $space -o name); do kubectl patch -n $space "$p
 kubectl wait -n $space pods --all --for=delete --timeout=60s
 done
 kubectl delete namespace team-red team-new --ignore-not-found
+kubectl delete namespace tenant --ignore-not-found --wait=false
 kubectl delete pvc -n comb --all && kubectl delete pv --all && kubectl delete resourceslices,deviceclasses --all`
 	c := exec.Command("sh", "-c", script)
 	c.Env = append(os.Environ(), "KUBECONFIG="+*kubeconfig)
@@ -77,6 +78,6 @@ func runKube(t *testing.T, file, image string) {
 			e.Defer(func() { clearPods(t) })
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually, "fetch": fetch},
 	})
 }

@@ -183,6 +183,11 @@ func (d *daemon) checkConfig(c *model.Config, file *config.Cluster, inForce bool
 	} else if d.pods == nil || kube.AwaitNodes(d.pods) { // nodes tell what pods can do
 		err = engine.CheckAbilities(c, policy.New, d.executor)
 	}
+	if err == nil {
+		for _, text := range d.warnOfCluster(c) {
+			d.log.Warn(text)
+		}
+	}
 	if err == nil || !inForce {
 		return err
 	}
@@ -263,6 +268,21 @@ func (d *daemon) checkNodes(c *model.Config) error {
 		d.log.Warn("the API server of Kubernetes did not say in time whether pods can be in namespaces of the cluster file", "namespaces", kube.FirstFew(unasked))
 	}
 	return errors.Join(err, without, kube.CheckClaims(d.pods, c.Cluster.SKUs))
+}
+
+// warnOfCluster says which nodes have less for jobs than a configuration says.
+func (d *daemon) warnOfCluster(c *model.Config) []string {
+	if d.pods == nil {
+		return nil
+	}
+	var rooms []kube.Room
+	for _, n := range config.NodeSums(c) {
+		rooms = append(rooms, kube.Room{Node: n.Node, MilliCPU: n.MilliCPU, MemoryMB: n.MemoryMB})
+	}
+	if text := kube.LessRoom(d.pods, rooms); text != "" {
+		return []string{text}
+	}
+	return nil
 }
 
 // namespaceOf is the namespace of a virtual cluster's pods in the present configuration; ""

@@ -285,6 +285,9 @@ func (s *Server) parseConfig(src []byte) (*config.Cluster, []string, error) {
 		bad.Warnings = warnings
 		return nil, nil, bad
 	}
+	if s.opts.WarnOfCluster != nil {
+		warnings = append(warnings, s.opts.WarnOfCluster(cluster.Config)...)
+	}
 	return cluster, append(warnings, accounts.MissingGroups(cluster.Config.Access, s.opts.People)...), nil
 }
 

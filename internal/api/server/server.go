@@ -54,6 +54,8 @@ type Options struct {
 	// CheckCluster, when set, refuses a cluster that this installation cannot run, such as
 	// one larger than the machine.
 	CheckCluster func(*model.Config) error
+	// WarnOfCluster, when set, says what is doubtful in a cluster that is not refused.
+	WarnOfCluster func(*model.Config) []string
 	// Configured, when set, is called when a cluster file of a user has come into force.
 	Configured func()
 	// SameFolder says why a task cannot run in the folder that a caller on this machine
