@@ -78,6 +78,8 @@ func runKube(t *testing.T, file, image string) {
 			e.Defer(func() { clearPods(t) })
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually, "fetch": fetch},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"serving": untilServing, "eventually": eventually, "fetch": fetch,
+		},
 	})
 }

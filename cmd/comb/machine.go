@@ -270,6 +270,14 @@ func (d *daemon) checkNodes(c *model.Config) error {
 	return errors.Join(err, without, kube.CheckClaims(d.pods, c.Cluster.SKUs))
 }
 
+// judgeCluster refuses a cluster that cannot run here, and says what is doubtful in another.
+func (d *daemon) judgeCluster(c *model.Config) ([]string, error) {
+	if err := d.checkCluster(c); err != nil {
+		return nil, err
+	}
+	return d.warnOfCluster(c), nil
+}
+
 // warnOfCluster says which nodes have less for jobs than a configuration says.
 func (d *daemon) warnOfCluster(c *model.Config) []string {
 	if d.pods == nil {

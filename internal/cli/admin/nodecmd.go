@@ -65,7 +65,8 @@ func (k *nodeCommands) draw(t *cli.Table, n *rest.Node) {
 			}
 		}
 		if s.HeldByOthers > 0 {
-			text += ", " + s.Number(s.HeldByOthers) + " get no new work: " + cmp.Or(s.Holders, "others hold devices of the node")
+			text += ", " + s.Number(s.HeldByOthers) + " get no new work: " +
+				cmp.Or(s.Holders, "others hold devices of the node")
 		}
 		if s.Pretended {
 			text += "; pretended: tasks get their numbers, and no device"

@@ -62,8 +62,9 @@ func drawVCs(t *cli.Table, list []rest.VCStatus) {
 		}
 		for k := range v.SKUs {
 			u := &v.SKUs[k]
-			t.Row(slices.Concat([]string{row[0], row[1], string(u.SKU), u.Amount(u.Guaranteed), u.Number(u.Used), u.Number(u.Opportunistic),
-				u.Number(u.Lent), u.Number(u.Bad)}, onlyIf(held, u.Number(u.HeldByOthers)), row[2:])...)
+			uses := []string{string(u.SKU), u.Amount(u.Guaranteed), u.Number(u.Used), u.Number(u.Opportunistic),
+				u.Number(u.Lent), u.Number(u.Bad)}
+			t.Row(slices.Concat(row[:2], uses, onlyIf(held, u.Number(u.HeldByOthers)), row[2:])...)
 			row = []string{" ", " ", " ", " "}
 		}
 	}
@@ -130,11 +131,13 @@ func drawVC(t *cli.Table, v *rest.VCStatus) {
 	t.Row("jobs", cli.Number(v.Active)+" active, "+cli.Number(v.Waiting)+" waiting")
 	t.Line("")
 	held := v.HeldByOthers > 0
-	t.Head(append([]string{"SKU", "EACH", "GUARANTEED", "USED", "BORROWED", "LENT", "BAD"}, onlyIf(held, heldHead)...)...)
+	head := []string{"SKU", "EACH", "GUARANTEED", "USED", "BORROWED", "LENT", "BAD"}
+	t.Head(append(head, onlyIf(held, heldHead)...)...)
 	for i := range v.SKUs {
 		u := &v.SKUs[i]
-		t.Row(append([]string{string(u.SKU), u.Full(1), u.Amount(u.Guaranteed), u.Number(u.Used), u.Number(u.Opportunistic),
-			u.Number(u.Lent), u.Number(u.Bad)}, onlyIf(held, u.Number(u.HeldByOthers))...)...)
+		row := []string{string(u.SKU), u.Full(1), u.Amount(u.Guaranteed), u.Number(u.Used), u.Number(u.Opportunistic),
+			u.Number(u.Lent), u.Number(u.Bad)}
+		t.Row(append(row, onlyIf(held, u.Number(u.HeldByOthers))...)...)
 	}
 	t.Line("")
 	t.Head("CHAIN", "CELL TYPE", "LEVEL", "PINNED", "CELLS", "IN USE")
@@ -236,11 +239,13 @@ func (a *commands) nodeWrite(use, short string,
 
 func (a *commands) drawNodes(t *cli.Table, list []rest.NodeStatus) {
 	held := slices.ContainsFunc(list, func(n rest.NodeStatus) bool { return hasHeld(&n) })
-	t.Head(slices.Concat([]string{"NAME", "STATE", "SKU", "CHAIN", "EACH", "TOTAL", "USED", "BAD"}, onlyIf(held, heldHead), []string{"REASON"})...)
+	head := []string{"NAME", "STATE", "SKU", "CHAIN", "EACH", "TOTAL", "USED", "BAD"}
+	t.Head(slices.Concat(head, onlyIf(held, heldHead), []string{"REASON"})...)
 	for _, n := range list {
 		state := a.nodeState(&n)
 		if len(n.SKUs) == 0 {
-			t.Row(slices.Concat([]string{string(n.Name), state, "", "", "", "", "", ""}, onlyIf(held, ""), []string{n.Reason})...)
+			row := []string{string(n.Name), state, "", "", "", "", "", ""}
+			t.Row(slices.Concat(row, onlyIf(held, ""), []string{n.Reason})...)
 		}
 		for i, s := range n.SKUs {
 			name, reason := string(n.Name), n.Reason
@@ -252,8 +257,9 @@ func (a *commands) drawNodes(t *cli.Table, list []rest.NodeStatus) {
 					reason = strings.TrimPrefix(strings.TrimSpace(reason)+"; "+why, "; ")
 				}
 			}
-			t.Row(slices.Concat([]string{name, state, string(s.SKU), string(s.Chain), s.Full(1), s.Amount(s.Total), s.Number(s.Used),
-				s.Number(s.Bad)}, onlyIf(held, s.Number(s.HeldByOthers)), []string{reason})...)
+			row := []string{name, state, string(s.SKU), string(s.Chain), s.Full(1), s.Amount(s.Total), s.Number(s.Used),
+				s.Number(s.Bad)}
+			t.Row(slices.Concat(row, onlyIf(held, s.Number(s.HeldByOthers)), []string{reason})...)
 		}
 	}
 }

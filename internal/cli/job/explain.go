@@ -331,8 +331,8 @@ func (a *commands) drawLevels(t *cli.Table, levels []model.LevelUse) {
 	if len(levels) == 0 {
 		return
 	}
-	head := []string{"    CHAIN", "CELL", "WANTED", "OF", "GUARANTEED", "UNUSED", "FREE", "HELD", "LENT", "BAD", "CORDONED",
-		"AVOIDED", "NEXT LEFT"}
+	head := []string{"    CHAIN", "CELL", "WANTED", "OF", "GUARANTEED", "UNUSED", "FREE", "HELD", "LENT", "BAD",
+		"CORDONED", "AVOIDED", "NEXT LEFT"}
 	others := slices.ContainsFunc(levels, func(l model.LevelUse) bool { return l.HeldByOthers > 0 })
 	if others {
 		head = slices.Insert(head, 10, "HELD BY OTHERS")
@@ -350,7 +350,8 @@ func (a *commands) drawLevels(t *cli.Table, levels []model.LevelUse) {
 		}
 		row := []string{"    " + chain, string(l.Type), cli.Number(l.Wanted), cli.Number(l.Cells), cli.Number(l.Owned),
 			cli.Number(l.Unused), cli.Number(l.Free),
-			strings.Join(held, ","), cli.Number(l.Lent), cli.Number(l.Bad), cli.Number(l.Cordoned), cli.Number(l.Avoided), a.When(l.Until)}
+			strings.Join(held, ","), cli.Number(l.Lent), cli.Number(l.Bad), cli.Number(l.Cordoned),
+			cli.Number(l.Avoided), a.When(l.Until)}
 		if others {
 			row = slices.Insert(row, 10, cli.Number(l.HeldByOthers))
 		}

@@ -107,8 +107,8 @@ func (s *Explainer) leafView(r *cell.Request, l cell.LeafID) leafView {
 	node := f.Cells[f.Leaves[l]].Node
 	cordoned := s.Cluster.NodeFaults(node) == cell.Cordoned && !s.Cluster.LeafBad(l)
 	others := s.Cluster.NodeFaults(node)&^cell.Cordoned == 0 && s.Cluster.LeafBad(l) && s.HeldByOthers(l)
-	v := leafView{bad: s.LeafBad(l) && !cordoned && !others, others: others, cordoned: cordoned, avoided: r.Avoided.Has(node) ||
-		r.Allowed != nil && !r.Allowed.Has(node)}
+	v := leafView{bad: s.LeafBad(l) && !cordoned && !others, others: others, cordoned: cordoned,
+		avoided: r.Avoided.Has(node) || r.Allowed != nil && !r.Allowed.Has(node)}
 	hold, promised := s.Cluster.Holder(l)
 	if hold != cell.None {
 		v.lent = s.Cluster.Alloc(hold).Opportunistic()
@@ -254,7 +254,8 @@ func judgeCell(c []leafView, scratch []int32) (space int32, k cellKind) {
 	var bad, others, cordoned, avoided, lent bool
 	for i := range c {
 		v := &c[i]
-		bad, others, cordoned, avoided, lent = bad || v.bad, others || v.others, cordoned || v.cordoned, avoided || v.avoided, lent || v.lent
+		bad, others, cordoned = bad || v.bad, others || v.others, cordoned || v.cordoned
+		avoided, lent = avoided || v.avoided, lent || v.lent
 		if v.held > 0 {
 			if scratch[v.held]++; scratch[v.held] > scratch[space] || scratch[v.held] == scratch[space] &&
 				v.held < space {

@@ -66,7 +66,8 @@ type GangReason struct {
 }
 
 // LevelUse counts the cells of one level of a chain as one gang sees them. Each
-// cell is counted once: Cells = Bad + HeldByOthers + Cordoned + Avoided + sum of Held + Lent + Free.
+// cell is counted once: Cells = Bad + HeldByOthers + Cordoned + Avoided + sum of Held + Lent +
+// Free.
 type LevelUse struct {
 	Chain  cell.ChainName `json:"chain"`
 	Pinned cell.PinnedID  `json:"pinned,omitempty"` // only cells inside that pinned cell

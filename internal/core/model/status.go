@@ -111,7 +111,7 @@ type NodeSKU struct {
 	// devices of the node.
 	HeldByOthers int32  `json:"held_by_others,omitempty"`
 	Fault        string `json:"fault,omitempty"`   // why one is bad, where that is known
-	Holders      string `json:"holders,omitempty"` // who has what, such as "8 GPUs held by tenant/thief"
+	Holders      string `json:"holders,omitempty"` // which pods have what, such as "8 GPUs held by tenant/thief"
 	// Pretended is that its GPUs do not exist.
 	Pretended bool `json:"pretended,omitempty"`
 }

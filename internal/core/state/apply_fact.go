@@ -302,7 +302,8 @@ func (s *State) FindLeafNote(f model.LeafHealth) (int, bool) {
 
 func (s *State) applyLeafHealth(e model.LeafHealth) {
 	i, bad := s.FindLeafNote(e)
-	note := tables.LeafNote{Node: e.Node, SKU: e.SKU, Device: e.Device, Part: e.Part, HeldByOthers: e.HeldByOthers, Reason: e.Reason}
+	note := tables.LeafNote{Node: e.Node, SKU: e.SKU, Device: e.Device, Part: e.Part, HeldByOthers: e.HeldByOthers,
+		Reason: e.Reason}
 	if e.Good && bad {
 		s.Leaves = slices.Delete(s.Leaves, i, i+1)
 	} else if !e.Good && !bad {

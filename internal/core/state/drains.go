@@ -57,7 +57,8 @@ func (s *State) NotedBad(l cell.LeafID) bool {
 	return noted
 }
 
-// HeldByOthers reports whether a leaf gets no new work only since somebody else's program has it.
+// HeldByOthers reports whether a leaf gets no new work only since a program that is no job's has
+// devices of its node.
 func (s *State) HeldByOthers(l cell.LeafID) bool {
 	i, noted := s.FindLeafNote(s.LeafOf(l))
 	return noted && s.Leaves[i].HeldByOthers

@@ -299,7 +299,7 @@ func (s Foresight) badHardware(a *tables.Attempt) (out []model.Coming) {
 			if l := &s.Leaves[i]; s.uses(t.Place, l) {
 				says := "%s %d of node %s is declared bad%s: the job goes on there, and nothing new starts on it"
 				if l.HeldByOthers {
-					says = "%s %d of node %s gets no new work, since others have devices of the node%s: the job goes on there"
+					says = "%s %d of node %s gets no new work, since others hold devices there%s: the job goes on"
 				}
 				text := fmt.Sprintf(says, l.SKU, l.Device, l.Node, state.InBrackets(l.Reason))
 				out = append(out, model.Coming{Kind: model.ComesBad, Message: text})

@@ -41,4 +41,4 @@ func SeenNodes(e *Executor) int {
 }
 
 // LookForForged looks for pods with a forged label, as is done each half minute.
-func LookForForged(e *Executor) { e.others.lookForForged() }
+func LookForForged(e *Executor) { e.spaces.lookForForged() }

@@ -142,11 +142,15 @@ func New(o Options) (*Executor, error) {
 		return nil, err
 	}
 	first := e.spaces.all()
-	e.watchOthers()
+	e.others = &podsOfOthers{label: pods.ClusterLabel, cluster: e.maker.Short(), log: o.Log,
+		ours: e.spaces.ours, look: health{e}.lookIfThere}
+	others := e.others.watch(o.API)
 	e.synced = func() bool {
-		return watch.HasSynced() && e.others.seen() && !slices.ContainsFunc(first, func(sp *podNamespace) bool { return !sp.seen() })
+		return watch.HasSynced() && e.others.seen() &&
+			!slices.ContainsFunc(first, func(sp *podNamespace) bool { return !sp.seen() })
 	}
 	e.goes(func() { watch.RunWithContext(e.ctx) })
+	e.goes(func() { others(e.ctx) })
 	e.goes(e.begin)
 	return e, nil
 }
@@ -169,7 +173,7 @@ func (e *Executor) begin() {
 		e.goes(e.work)
 	}
 	e.goes(e.lookAgain)
-	e.others.lookForForged()
+	e.spaces.lookForForged()
 }
 
 func (e *Executor) work() {
@@ -416,7 +420,7 @@ func (e *Executor) lookAgain() {
 		}
 		claims{e}.look()
 		e.spaces.close()
-		e.others.lookForForged()
+		e.spaces.lookForForged()
 	}
 }
 

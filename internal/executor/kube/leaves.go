@@ -145,7 +145,8 @@ func networkOf(e *Executor, t *podTask) (string, error) {
 const maxGPUs = 1 << 10 // of a leaf; more are not looked at
 
 func (f *fault) same(g *fault) bool {
-	return f.node == g.node && f.gpus == g.gpus && f.held == g.held && maps.Equal(f.devices, g.devices) && maps.Equal(f.claims, g.claims)
+	return f.node == g.node && f.gpus == g.gpus && f.held == g.held &&
+		maps.Equal(f.devices, g.devices) && maps.Equal(f.claims, g.claims)
 }
 
 func (f *fault) none() bool {

@@ -118,6 +118,14 @@ func (h health) changed(name string) {
 	h.spaces.again()
 }
 
+// lookIfThere looks at a node of the cluster. Others may name any node: of one that the cluster
+// lacks nothing is kept.
+func (h health) lookIfThere(name string) {
+	if h.ctx.Err() == nil && h.node(name) != nil {
+		h.changed(name)
+	}
+}
+
 // see notes the state of a node, and reports whether it must be told.
 func (h health) see(name string, n *corev1.Node) (why string, changed bool) {
 	h.mu.Lock()

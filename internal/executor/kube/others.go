@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -11,25 +12,26 @@ import (
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
-	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
 // podsOfOthers are the pods of the whole cluster that are not of this Comb: on a node, and not
 // ended. A node on which one has GPUs gets no new work. What a pod asks for is taken from it once
-// it has a node, whether or not its kubelet has taken it: that cannot be told in time.
+// it has a node, whether or not its kubelet has taken it: that cannot be told in time. It asks
+// nothing of the rest of this package but by the functions that it is given.
 type podsOfOthers struct {
-	e      *Executor
-	synced func() bool
-	asked  atomic.Value // an answer: how the last request for them went
-	begun  atomic.Bool  // they were seen once, or refused
+	label, cluster string // the label by which this Comb knows its own, and its value
+	log            *slog.Logger
+	ours           func(space, name string) bool // it is a task's, whatever its label says
+	look           func(node string)             // what others have of a node has changed
+	synced         func() bool
+	asked          atomic.Pointer[error] // how the last request for them went
+	begun          atomic.Bool           // they were seen once, or refused
 
-	mu    sync.Mutex // taken after Executor.telling and before Executor.mu
+	mu    sync.Mutex // ours is called with it held, look is not
 	pods  map[otherKey]api.Other
-	nodes map[string]*nodeOfOthers // by name, only such as have pods
+	nodes map[string]*nodeOfOthers // by name, only such as have pods, or had some just before
 }
 
 // otherKey is a pod of others. Those that pretend to be this Comb's are looked for by themselves.
@@ -44,7 +46,7 @@ type nodeOfOthers struct {
 	devices map[otherKey]bool // the pods that ask a device plugin for something
 	each    amount            // of pods that each node of its kind has
 	rest    amount            // of all other pods
-	told    time.Time         // when it was last told who has GPUs
+	told    time.Time         // when it was looked at last
 	again   *time.Timer       // the next time
 }
 
@@ -56,34 +58,37 @@ func (a *amount) add(o *api.Other, sign int64) {
 	a.memoryMB += sign * o.MemoryMB
 }
 
-// watchOthers begins to watch the pods of others.
-func (e *Executor) watchOthers() {
-	o := &podsOfOthers{e: e, pods: map[otherKey]api.Other{}, nodes: map[string]*nodeOfOthers{}}
-	run, synced := e.o.API.WatchOthers(pods.ClusterLabel, e.maker.Short(), o, o.requestDone)
-	o.synced, e.others = synced, o
-	e.goes(func() { run(e.ctx) })
+// watch watches them with a client. It returns what does so until a context ends.
+func (o *podsOfOthers) watch(c *api.Client) (run func(context.Context)) {
+	o.pods, o.nodes = map[otherKey]api.Other{}, map[string]*nodeOfOthers{}
+	run, o.synced = c.WatchOthers(o.label, o.cluster, o, o.requestDone)
+	return run
 }
+
+const blindToOthers = "pods of others cannot be seen: jobs may be placed on GPUs that such pods hold, " +
+	"and are then refused there; " +
+	"give Comb the right to list and watch pods of all namespaces (deploy/kubernetes/rights.yaml)"
 
 // requestDone notes how a request for the pods of others went, and logs when Comb loses or regains
 // the right to see them.
 func (o *podsOfOthers) requestDone(err error) {
 	before := o.refused()
-	o.asked.Store(answer{err})
+	o.asked.Store(&err)
 	switch now := o.refused(); {
 	case now != "" && before == "":
-		o.e.o.Log.Warn("pods of others cannot be seen: jobs may be placed on GPUs that such pods hold, and are then refused there; give Comb the right to list and watch pods of all namespaces (deploy/kubernetes/rights.yaml)", "error", now)
+		o.log.Warn(blindToOthers, "error", now)
 	case err == nil && before != "":
-		o.e.o.Log.Info("pods of others can be seen again")
+		o.log.Info("pods of others can be seen again")
 	}
 }
 
 // refused is why the API server does not show them; "" when it does, or is away.
 func (o *podsOfOthers) refused() string {
-	a, _ := o.asked.Load().(answer)
-	if a.err == nil || !api.NeverAccepts(a.err) {
+	err := o.asked.Load()
+	if err == nil || *err == nil || !api.NeverAccepts(*err) {
 		return ""
 	}
-	return api.ErrorText(a.err)
+	return api.ErrorText(*err)
 }
 
 // seen reports whether they are known, or may not be seen by Comb: then nothing waits for them.
@@ -114,7 +119,7 @@ func (o *podsOfOthers) replace(forged bool, list []api.Other) {
 		o.put(otherKey{forged, list[i].Key()}, &list[i], nodes)
 	}
 	o.mu.Unlock()
-	o.tell(nodes)
+	o.changed(nodes)
 }
 
 // Changed implements api.Others.
@@ -128,15 +133,14 @@ func (o *podsOfOthers) set(key string, pod *api.Other) {
 	o.mu.Lock()
 	o.put(otherKey{key: key}, pod, nodes)
 	o.mu.Unlock()
-	o.tell(nodes)
+	o.changed(nodes)
 }
 
 // put takes a pod in the place of what was known of it; nil is none. It adds the nodes of which
 // others have other devices now. o.mu is held.
 func (o *podsOfOthers) put(key otherKey, pod *api.Other, nodes map[string]bool) {
 	had, known := o.pods[key]
-	if known && pod != nil && had.Node == pod.Node && had.Ending == pod.Ending && maps.Equal(had.Devices, pod.Devices) &&
-		had.MilliCPU == pod.MilliCPU && had.MemoryMB == pod.MemoryMB {
+	if known && pod != nil && same(&had, pod) {
 		return // most that is told of a pod changes nothing here
 	}
 	if known {
@@ -147,6 +151,11 @@ func (o *podsOfOthers) put(key otherKey, pod *api.Other, nodes map[string]bool) 
 		o.pods[key] = *pod
 		o.count(key, pod, 1, nodes)
 	}
+}
+
+func same(a, b *api.Other) bool {
+	return a.Node == b.Node && a.Ending == b.Ending && maps.Equal(a.Devices, b.Devices) &&
+		a.MilliCPU == b.MilliCPU && a.MemoryMB == b.MemoryMB
 }
 
 // count adds a pod to its node, or takes it off. o.mu is held.
@@ -173,16 +182,16 @@ func (o *podsOfOthers) count(key otherKey, pod *api.Other, sign int64, nodes map
 	}
 }
 
-// tellPause is the shortest time between two times that it is told who has GPUs of a node: pods
-// may come and go faster than is worth a line in the journal.
-const tellPause = time.Second
+// lookPause is the shortest time between two looks at a node: pods may come and go faster than is
+// worth a line in the journal.
+const lookPause = time.Second
 
-// tell looks at nodes anew whose devices others have taken or given back, at once where that was
-// not done just before. Of a node that is not in the cluster nothing is kept.
-func (o *podsOfOthers) tell(nodes map[string]bool) {
+// changed has nodes looked at of which others have taken or given back devices, at once where that
+// was not done just before.
+func (o *podsOfOthers) changed(nodes map[string]bool) {
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
-		if o.due(name) && o.e.node(name) != nil {
-			health{o.e}.changed(name)
+		if o.due(name) {
+			o.look(name)
 		}
 	}
 }
@@ -195,7 +204,7 @@ func (o *podsOfOthers) due(name string) bool {
 	if n == nil {
 		return true // nothing of others is there any more
 	}
-	wait := tellPause - time.Since(n.told)
+	wait := lookPause - time.Since(n.told)
 	switch {
 	case n.again != nil:
 		return false
@@ -212,20 +221,18 @@ func (o *podsOfOthers) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	maps.DeleteFunc(o.nodes, func(_ string, n *nodeOfOthers) bool {
-		return n.pods == 0 && n.again == nil && time.Since(n.told) > tellPause
+		return n.pods == 0 && n.again == nil && time.Since(n.told) > lookPause
 	})
 }
 
-// late looks at a node that was not looked at before, since it had just been.
+// late looks at a node at which was not looked before, since that had just been done.
 func (o *podsOfOthers) late(name string) {
 	o.mu.Lock()
 	if n := o.nodes[name]; n != nil {
 		n.again, n.told = nil, time.Now()
 	}
 	o.mu.Unlock()
-	if o.e.ctx.Err() == nil && o.e.node(name) != nil {
-		health{o.e}.changed(name)
-	}
+	o.look(name)
 }
 
 // onNode reports whether pods of others have devices of a node.
@@ -239,51 +246,30 @@ func (o *podsOfOthers) onNode(node string) bool {
 // few is how many pods are named that hold GPUs of a node.
 const few = 3
 
+// holder is a pod with devices of a node.
+type holder struct {
+	name    string
+	devices int64
+	parts   bool // some are no whole GPUs
+}
+
 // heldBy says which pods of others have devices of a node of the kinds of its leaves, such as "8
 // GPUs held by tenant/thief"; "" when none has. resources are names of devices beside those by
 // which GPUs are usually offered.
 func (o *podsOfOthers) heldBy(node string, resources map[string]bool) string {
-	type holder struct {
-		name string
-		n    int64
-	}
-	var list []holder
-	what := "GPUs"
-	o.mu.Lock()
-	seen := map[string]bool{}
-	if n := o.nodes[node]; n != nil {
-		for key := range n.devices { // in any order: they are sorted below
-			pod := o.pods[key]
-			h := holder{name: key.key}
-			for resource, count := range pod.Devices {
-				switch {
-				case slices.Contains(pods.Resources, resource):
-					h.n += count
-				case isPart(resource) || resources[resource]:
-					h.n += count
-					what = "devices"
-				}
-			}
-			if h.n > 0 && !seen[h.name] && !o.ours(pod.Namespace, pod.Name) {
-				seen[h.name] = true
-				h.name = shortened(h.name)
-				if pod.Ending {
-					h.name += " (which is ending)"
-				}
-				list = append(list, h)
-			}
-		}
-	}
-	o.mu.Unlock()
+	list := o.holders(node, resources)
 	if len(list) == 0 {
 		return ""
 	}
-	slices.SortFunc(list, func(a, b holder) int { return cmp.Or(cmp.Compare(b.n, a.n), strings.Compare(a.name, b.name)) })
 	var total int64
 	var names []string
+	what := "GPUs"
 	for i, h := range list {
-		if total += h.n; i < few {
+		if total += h.devices; i < few {
 			names = append(names, h.name)
+		}
+		if h.parts {
+			what = "devices"
 		}
 	}
 	if total == 1 {
@@ -294,6 +280,38 @@ func (o *podsOfOthers) heldBy(node string, resources map[string]bool) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
+}
+
+// holders are the pods of others with devices of a node, those with the most first.
+func (o *podsOfOthers) holders(node string, resources map[string]bool) (list []holder) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, seen := o.nodes[node], map[string]bool{}
+	if n == nil {
+		return nil
+	}
+	for key := range n.devices { // in any order: they are sorted below
+		pod, h := o.pods[key], holder{}
+		for resource, count := range pod.Devices {
+			whole := slices.Contains(pods.Resources, resource)
+			if whole || isPart(resource) || resources[resource] {
+				h.devices += count
+				h.parts = h.parts || !whole
+			}
+		}
+		if h.devices == 0 || seen[key.key] || o.ours(pod.Namespace, pod.Name) {
+			continue
+		}
+		seen[key.key] = true
+		if h.name = shortened(key.key); pod.Ending {
+			h.name += " (which is ending)"
+		}
+		list = append(list, h)
+	}
+	slices.SortFunc(list, func(a, b holder) int {
+		return cmp.Or(cmp.Compare(b.devices, a.devices), strings.Compare(a.name, b.name))
+	})
+	return list
 }
 
 // shortened bounds the name of a pod, which a tenant chose.
@@ -311,44 +329,16 @@ func isPart(resource string) bool {
 	if strings.HasPrefix(resource, "nvidia.com/mig-") {
 		return true
 	}
-	return slices.ContainsFunc(pods.Resources, func(whole string) bool { return strings.HasPrefix(resource, whole+".") })
+	return slices.ContainsFunc(pods.Resources, func(whole string) bool {
+		return strings.HasPrefix(resource, whole+".")
+	})
 }
 
-// ours reports whether a pod is a task's: its label may have been taken off.
-func (o *podsOfOthers) ours(space, name string) bool {
-	if _, _, ok := o.e.maker.Parse(name); !ok {
-		return false
-	}
-	o.e.mu.Lock()
-	defer o.e.mu.Unlock()
-	t := o.e.tasks[name]
-	return t != nil && t.space == space || o.e.tasks[strayKey(space, name)] != nil
-}
-
-// lookForForged looks for pods that have the label of this Comb, and are not its own: the watch
-// leaves them out. It is done now and then: until it is, what such a pod has is refused to jobs by
-// kube-scheduler or by the node.
-func (o *podsOfOthers) lookForForged() {
+// setForged takes the pods that have the label of this Comb and are not its own: the watch leaves
+// them out.
+func (o *podsOfOthers) setForged(list []api.Other) {
 	o.drop()
-	var list []api.Other
-	var spaces []string
-	for _, sp := range o.e.spaces.all() {
-		spaces = append(spaces, sp.name)
-		for _, key := range sp.pods.ListKeys() {
-			pod := sp.pod(baseOf(key))
-			if pod != nil && pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed &&
-				pod.Labels[pods.ClusterLabel] == o.e.maker.Short() && !o.ours(pod.Namespace, pod.Name) && !o.e.maker.Sealed(pod) {
-				list = append(list, api.OtherOf(pod))
-			}
-		}
-	}
-	ctx, cancel := context.WithTimeout(o.e.ctx, 20*time.Second)
-	defer cancel()
-	elsewhere, err := o.e.o.API.Labelled(ctx, pods.ClusterLabel, o.e.maker.Short(), spaces)
-	if err != nil {
-		return // it is said elsewhere that they cannot be seen, or that the API server is away
-	}
-	o.replace(true, append(list, elsewhere...))
+	o.replace(true, list)
 }
 
 // eachNode is what the pods ask for that each node of a kind has.
@@ -359,45 +349,4 @@ func (o *podsOfOthers) eachNode(node string) amount {
 		return n.each
 	}
 	return amount{}
-}
-
-// Room is what the leaves of a node have together by the cluster file.
-type Room struct {
-	Node               cell.NodeName
-	MilliCPU, MemoryMB int64
-}
-
-// LessRoom says which nodes have less for jobs than that, because of the pods that each node runs,
-// in one sentence; "" when none has, or it is not known.
-func LessRoom(e *Executor, rooms []Room) string {
-	if !e.synced() {
-		return ""
-	}
-	var short []string
-	for _, r := range rooms {
-		n, taken := e.node(string(r.Node)), e.others.eachNode(string(r.Node))
-		if n == nil || taken == (amount{}) {
-			continue
-		}
-		cpu, memory := n.Status.Allocatable.Cpu().MilliValue()-taken.milliCPU, n.Status.Allocatable.Memory().Value()>>20-taken.memoryMB
-		var lacks []string
-		if r.MilliCPU > cpu {
-			lacks = append(lacks, fmt.Sprintf("%s CPUs of %s", cores(cpu), cores(r.MilliCPU)))
-		}
-		if r.MemoryMB > memory {
-			lacks = append(lacks, fmt.Sprintf("%d MiB of memory of %d MiB", memory, r.MemoryMB))
-		}
-		if len(lacks) > 0 {
-			short = append(short, fmt.Sprintf("%s (%s)", r.Node, strings.Join(lacks, " and ")))
-		}
-	}
-	if len(short) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("nodes have less for jobs than the cluster file says, since pods of DaemonSets ask for the rest: %s; lower cpu and memory in skuTypes, else jobs that ask for all of such a node are refused there", FirstFew(short))
-}
-
-// cores writes thousandths of a core as cores.
-func cores(milli int64) string {
-	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%d.%03d", milli/1000, milli%1000), "0"), ".")
 }

@@ -85,12 +85,17 @@ func withLeaves(t *testing.T, seed uint64) (*driver, *leafTold) {
 
 // other is a pod of somebody else that asks for GPUs; "" is a pod that no node has.
 func other(space, name, node string, gpus int64) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: name}, Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main"}}},
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: name},
+		Spec:   corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main"}}},
 		Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	if gpus > 0 {
-		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpus, resource.DecimalSI)}
+		p.Spec.Containers[0].Resources.Requests = asksFor("nvidia.com/gpu", gpus)
 	}
 	return p
+}
+
+func asksFor(name corev1.ResourceName, n int64) corev1.ResourceList {
+	return corev1.ResourceList{name: *resource.NewQuantity(n, resource.DecimalSI)}
 }
 
 // TestOthersHoldANode: a node on which somebody else's pod has GPUs gets no new work while that
@@ -130,7 +135,8 @@ func TestOthersHoldANode(t *testing.T) {
 	d.api.Put(comb)
 	is("n2", "4 GPUs held by combs/comb-ffffffff-1-0-1-0")
 	part := other("tenant", "part", "n0", 0)
-	part.Spec.InitContainers = []corev1.Container{{Name: "first", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/mig-1g.5gb": resource.MustParse("1")}}}}
+	part.Spec.InitContainers = []corev1.Container{{Name: "first"}}
+	part.Spec.InitContainers[0].Resources.Requests = asksFor("nvidia.com/mig-1g.5gb", 1)
 	d.api.Put(part)
 	is("n0", "1 device held by tenant/part")
 	if got := told.says("n1"); got != "good" {
@@ -195,7 +201,8 @@ func TestManyOthers(t *testing.T) {
 		}
 		d.api.Put(other("tenant", fmt.Sprint("pod-", i), node, int64(i%4/2)))
 	}
-	want := fmt.Sprintf("%d GPUs held by tenant/pod-10, tenant/pod-1002, tenant/pod-1006 and %d more", many/4, many/4-3)
+	want := fmt.Sprintf("%d GPUs held by tenant/pod-10, tenant/pod-1002, tenant/pod-1006 and %d more",
+		many/4, many/4-3)
 	d.until("all are counted", func() bool { return told.says("n0") == want })
 	told.mu.Lock()
 	defer told.mu.Unlock()

@@ -179,7 +179,9 @@ func NodeSums(c *model.Config) (list []Capacity) {
 				at[name], list = len(list), append(list, Capacity{Node: name})
 			}
 			sum := &list[at[name]]
-			sum.MilliCPU, sum.MemoryMB, sum.GPU = sum.MilliCPU+leaves*sku.MilliCPU, sum.MemoryMB+leaves*sku.MemoryMB, sum.GPU+leaves*sku.GPU
+			sum.MilliCPU += leaves * sku.MilliCPU
+			sum.MemoryMB += leaves * sku.MemoryMB
+			sum.GPU += leaves * sku.GPU
 		}
 		walk(&c.Cluster.Cells[i])
 	}

@@ -145,8 +145,7 @@ func (s *Server) Copy(from, space string) string {
 	return keyOf(o)
 }
 
-// Put makes a pod of somebody else, or changes it: it is as it is given, and no kubelet of this
-// package looks at it.
+// Put makes a pod that no kubelet of this package looks at, or changes it. It is as it is given.
 func (s *Server) Put(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -291,7 +291,8 @@ func (s *Server) remove(resource string, o metav1.Object) {
 func (s *Server) tell(resource string, kind watch.EventType, o metav1.Object) {
 	s.version++
 	o.SetResourceVersion(fmt.Sprint(s.version))
-	s.events[resource] = append(s.events[resource], event{s.version, kind, o.GetNamespace(), keyOf(o), maps.Clone(o.GetLabels()), fieldsOf(o), text(o)})
+	s.events[resource] = append(s.events[resource], event{s.version, kind, o.GetNamespace(), keyOf(o),
+		maps.Clone(o.GetLabels()), fieldsOf(o), text(o)})
 	s.news.Broadcast()
 }
 
@@ -525,16 +526,54 @@ func (s *Server) patch(resource string, o metav1.Object, body []byte) error {
 	return nil
 }
 
+// told is what a watch was told of what it selects.
+type told struct {
+	which selection
+	last  map[string]bool // by key: it was there
+}
+
+// toldOf reads what a watch selects; all where that is no selection.
+func toldOf(r *http.Request) told {
+	which, err := selectionOf(r)
+	if err != nil {
+		which = selection{labels.Everything(), fields.Everything()}
+	}
+	return told{which, map[string]bool{}}
+}
+
+// begin takes what was told up to a version.
+func (t *told) begin(list []event, version int64) {
+	for i := range list {
+		if list[i].version <= version {
+			t.kindOf(&list[i])
+		}
+	}
+}
+
+// kindOf is what an event is to the watch, "" for nothing: what is changed so that it is no longer
+// selected is deleted to it.
+func (t *told) kindOf(e *event) watch.EventType {
+	if t.which.all() {
+		return e.kind
+	}
+	was, is := t.last[e.key], e.kind != watch.Deleted && t.which.has(e.labels, e.fields)
+	t.last[e.key] = is
+	switch {
+	case !was && !is:
+		return ""
+	case !is:
+		return watch.Deleted
+	case !was:
+		return watch.Added
+	}
+	return watch.Modified
+}
+
 // watch tells what happens to a resource, until something goes wrong.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource, space string) {
 	var from int64
 	_, _ = fmt.Sscan(r.URL.Query().Get("resourceVersion"), &from)
-	which, err := selectionOf(r)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	known := map[string]bool{} // what was told of what is selected
+	known := toldOf(r)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	frame := func(kind watch.EventType, object []byte) {
@@ -548,20 +587,15 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource, space s
 	defer s.mu.Unlock()
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
 		for _, o := range s.objects[resource] {
-			if (space == "" || o.GetNamespace() == space) && which.has(o.GetLabels(), fieldsOf(o)) {
+			if (space == "" || o.GetNamespace() == space) && known.which.has(o.GetLabels(), fieldsOf(o)) {
 				frame(watch.Added, text(o))
-				known[keyOf(o)] = true
 			}
 		}
 		from = s.version
 		frame(watch.Bookmark, fmt.Appendf(nil, `{"kind":%q,"apiVersion":"v1","metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}`,
 			map[string]string{"pods": "Pod", "nodes": "Node"}[resource], from))
 	}
-	for _, e := range s.events[resource] {
-		if e.version <= from && !which.all() {
-			known[e.key] = e.kind != watch.Deleted && which.has(e.labels, e.fields)
-		}
-	}
+	known.begin(s.events[resource], from)
 	for r.Context().Err() == nil && !s.away && !s.forbidden(resource, space) && !s.over() {
 		list := s.events[resource]
 		next, _ := slices.BinarySearchFunc(list, from+1, func(e event, v int64) int { return int(e.version - v) })
@@ -580,20 +614,9 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource, space s
 		if space != "" && e.space != space {
 			continue
 		}
-		kind := e.kind
-		if !which.all() {
-			was, is := known[e.key], kind != watch.Deleted && which.has(e.labels, e.fields)
-			known[e.key] = is
-			switch {
-			case !was && !is:
-				continue
-			case !is:
-				kind = watch.Deleted
-			case !was:
-				kind = watch.Added
-			default:
-				kind = watch.Modified
-			}
+		kind := known.kindOf(&e)
+		if kind == "" {
+			continue
 		}
 		times := 1
 		if s.happens("twice", s.faults.Twice) {

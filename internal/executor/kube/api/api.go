@@ -143,7 +143,10 @@ type right struct {
 
 // rights are those without which nothing runs. The right to run commands in pods is not among
 // them, since it may be withheld on purpose.
-var rights = []right{{"list", "nodes", "", true, ""}, {"watch", "nodes", "", true, ""}, {"list", "pods", "", true, ""}, {"watch", "pods", "", true, ""}, {"create", "pods", "", false, ""}, {"get", "pods", "", false, ""}, {"list", "pods", "", false, ""}, {"watch", "pods", "", false, ""},
+var rights = []right{{"list", "nodes", "", true, ""}, {"watch", "nodes", "", true, ""},
+	{"list", "pods", "", true, ""}, {"watch", "pods", "", true, ""},
+	{"create", "pods", "", false, ""}, {"get", "pods", "", false, ""},
+	{"list", "pods", "", false, ""}, {"watch", "pods", "", false, ""},
 	{"patch", "pods", "", false, ""}, {"delete", "pods", "", false, ""}, {"get", "pods", "log", false, ""}, {"create", "secrets", "", false, ""}, {"delete", "secrets", "", false, ""}, {"create", "services", "", false, ""}}
 
 // claimRights are those for claims of devices.

@@ -36,8 +36,9 @@ const maxDevices = 8
 
 // OtherOf reads a pod that is not of this Comb.
 func OtherOf(p *corev1.Pod) Other {
-	o := Other{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, OnEachNode: onEachNode(p), Ending: p.DeletionTimestamp != nil,
-		MilliCPU: asked(p, milliCPU), MemoryMB: asked(p, memoryBytes) >> 20}
+	o := Other{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName,
+		OnEachNode: onEachNode(p), Ending: p.DeletionTimestamp != nil,
+		MilliCPU: askedFor(p, milliCPU), MemoryMB: askedFor(p, memoryBytes) >> 20}
 	names := map[string]bool{}
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
@@ -56,7 +57,7 @@ func OtherOf(p *corev1.Pod) Other {
 		if o.Devices == nil {
 			o.Devices = map[string]int64{}
 		}
-		o.Devices[name] = asked(p, func(l corev1.ResourceList) int64 {
+		o.Devices[name] = askedFor(p, func(l corev1.ResourceList) int64 {
 			q := l[corev1.ResourceName(name)]
 			return q.Value()
 		})
@@ -77,9 +78,9 @@ func milliCPU(l corev1.ResourceList) int64 { return l.Cpu().MilliValue() }
 
 func memoryBytes(l corev1.ResourceList) int64 { return l.Memory().Value() }
 
-// asked is how much of a resource a pod asks for, as kube-scheduler counts it: the sum of its
+// askedFor is how much of a resource a pod asks for, as kube-scheduler counts it: the sum of its
 // containers, or what one of its init containers needs beside those that go on beside the others.
-func asked(p *corev1.Pod, of func(corev1.ResourceList) int64) int64 {
+func askedFor(p *corev1.Pod, of func(corev1.ResourceList) int64) int64 {
 	var run, beside, most int64
 	for i := range p.Spec.Containers {
 		run = sum(run, of(p.Spec.Containers[i].Resources.Requests))
@@ -131,7 +132,8 @@ const onNodes = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 // have a label with a value. It returns what watches until a context ends, and whether all are
 // known. It calls asked with the result of each request for them. What it holds of a pod does not
 // grow with the pod.
-func (c *Client) WatchOthers(label, cluster string, to Others, asked func(error)) (run func(context.Context), synced func() bool) {
+func (c *Client) WatchOthers(label, cluster string, to Others,
+	asked func(error)) (run func(context.Context), synced func() bool) {
 	store := &otherStore{to: to}
 	ask := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		o.FieldSelector, o.LabelSelector = onNodes, label+"!="+cluster
@@ -170,14 +172,18 @@ func shrink(p *corev1.Pod) {
 	if mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror != "" {
 		notes = map[string]string{corev1.MirrorPodAnnotationKey: mirror}
 	}
-	*p = corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, DeletionTimestamp: p.DeletionTimestamp, OwnerReferences: made, Annotations: notes},
-		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName, Containers: asking(p.Spec.Containers), InitContainers: asking(p.Spec.InitContainers), Resources: p.Spec.Resources, Overhead: p.Spec.Overhead}}
+	*p = corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID,
+			ResourceVersion: p.ResourceVersion, DeletionTimestamp: p.DeletionTimestamp, OwnerReferences: made, Annotations: notes},
+		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName, Resources: p.Spec.Resources, Overhead: p.Spec.Overhead,
+			Containers: asking(p.Spec.Containers), InitContainers: asking(p.Spec.InitContainers)}}
 }
 
 func asking(list []corev1.Container) (out []corev1.Container) {
 	for i := range list {
 		if c := &list[i]; len(c.Resources.Requests) > 0 {
-			out = append(out, corev1.Container{RestartPolicy: c.RestartPolicy, Resources: corev1.ResourceRequirements{Requests: c.Resources.Requests}})
+			asks := corev1.ResourceRequirements{Requests: c.Resources.Requests}
+			out = append(out, corev1.Container{RestartPolicy: c.RestartPolicy, Resources: asks})
 		}
 	}
 	return out

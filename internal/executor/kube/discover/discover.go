@@ -165,8 +165,9 @@ func read(n *corev1.Node, published []api.Slice, taken amount) (out node, why st
 	}
 	out = node{name: n.Name, milliCPU: cpu.MilliValue() - taken.milliCPU, memoryMB: memory.Value()>>20 - taken.memoryMB}
 	if out.milliCPU <= 0 || out.memoryMB <= 0 {
-		return out, fmt.Sprintf("the pods that it runs as each node does ask for all of its CPUs or memory (%dm and %d MiB of %dm and %d MiB)",
-			taken.milliCPU, taken.memoryMB, cpu.MilliValue(), memory.Value()>>20)
+		const says = "the pods that it runs as each node does ask for all of its CPUs or memory " +
+			"(%dm and %d MiB of %dm and %d MiB)"
+		return out, fmt.Sprintf(says, taken.milliCPU, taken.memoryMB, cpu.MilliValue(), memory.Value()>>20)
 	}
 	for _, l := range levels {
 		out.where = append(out.where, firstLabel(n, l.labels))

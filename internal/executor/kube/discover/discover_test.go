@@ -298,14 +298,16 @@ func TestClaimedGPUs(t *testing.T) {
 // that its nodes have left.
 func TestPodsOfEachNode(t *testing.T) {
 	nodes := []corev1.Node{node("a", 8, product, "T4"), node("b", 8, product, "T4"), node("c", 8, product, "L4")}
-	running := []api.Other{{Namespace: "kube-system", Name: "net-1", Node: "a", MilliCPU: 3500, MemoryMB: 24 << 10, OnEachNode: true},
-		{Namespace: "kube-system", Name: "log-1", Node: "a", MilliCPU: 4000, MemoryMB: 0, OnEachNode: true},
-		{Namespace: "kube-system", Name: "net-2", Node: "b", MilliCPU: 3500, MemoryMB: 24 << 10, OnEachNode: true},
-		{Namespace: "team", Name: "notebook", Node: "b", MilliCPU: 64000, MemoryMB: 512 << 10},
-		{Namespace: "kube-system", Name: "greedy", Node: "c", MilliCPU: 95500, MemoryMB: 1, OnEachNode: true}}
+	running := []api.Other{{Node: "a", MilliCPU: 3500, MemoryMB: 24 << 10, OnEachNode: true},
+		{Node: "a", MilliCPU: 4000, OnEachNode: true},
+		{Node: "b", MilliCPU: 3500, MemoryMB: 24 << 10, OnEachNode: true},
+		{Node: "b", MilliCPU: 64000, MemoryMB: 512 << 10},
+		{Node: "c", MilliCPU: 95500, MemoryMB: 1, OnEachNode: true}}
 	p := discover.Propose(nodes, nil, running)
 	wants(t, p, "T4: {gpu: 1, cpu: 11.0, memory: 124928Mi}")
-	if want := "c: the pods that it runs as each node does ask for all of its CPUs or memory (95500m and 1 MiB of 95500m and 1024000 MiB)"; !slices.Equal(p.LeftOut, []string{want}) {
+	want := "c: the pods that it runs as each node does ask for all of its CPUs or memory " +
+		"(95500m and 1 MiB of 95500m and 1024000 MiB)"
+	if !slices.Equal(p.LeftOut, []string{want}) {
 		t.Errorf("left out are %q, want %q", p.LeftOut, want)
 	}
 }
