@@ -50,7 +50,8 @@ say which team owns what, and start the server with the file. Nodes for the cont
 		switch {
 		case err != nil && api.NeverAccepts(err):
 			fmt.Fprintf(k.Errs, "pods of all namespaces may not be listed, so what DaemonSets ask for "+
-				"is not taken off the nodes: leave CPUs and memory for them (%s)\n", cli.Clean(api.ErrorText(err), false))
+				"is not taken off the nodes: leave CPUs and memory for them (%s)\n",
+				cli.Clean(api.ErrorText(err), false))
 		case err != nil:
 			return fmt.Errorf("cannot ask %s for the pods of its nodes: %s", client.Host(),
 				cli.Clean(api.ErrorText(err), false))
