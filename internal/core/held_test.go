@@ -53,6 +53,13 @@ func TestHeldByOthers(t *testing.T) {
 		t.Errorf("of the VC are counted %d held and %d bad", v.HeldByOthers, v.Bad)
 	}
 
+	w.hold("n1", true, "0 GPUs held by tenant/none")
+	runs := w.s.Nodes()[1].SKUs[0]
+	if v := w.s.VCs()[0]; v.HeldByOthers != 4 || runs.HeldByOthers != 4 || runs.Used != 4 {
+		t.Errorf("with GPUs in use on a held node %d are counted, and there %+v", v.HeldByOthers, runs)
+	}
+	w.release("n1")
+
 	// One of them is broken as well, with the same words: that is news.
 	w.tell(model.LeafHealth{Node: "n0", SKU: "G", Device: 1, Reason: "4 GPUs held by tenant/thief"})
 	w.tell(model.LeafHealth{Node: "n0", SKU: "G", Device: 1, Reason: "Xid 79"})

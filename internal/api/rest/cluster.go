@@ -25,8 +25,8 @@ type VCStatus struct {
 	Gone          bool           `json:"gone,omitempty"`           // no longer in the configuration, but has jobs
 	Lent          int32          `json:"lent"`                     // unused leaves of its guarantee that opportunistic jobs of other VCs hold
 	Bad           int32          `json:"bad"`                      // leaves of its bound cells that are bad, or on nodes that are down or suspect
-	// HeldByOthers are leaves of its bound cells that get no new work since a program that is no
-	// job's has devices of their node.
+	// HeldByOthers are leaves of its bound cells that no job uses, and that get no new work since a
+	// program that is no job's has devices of their node.
 	HeldByOthers int32      `json:"held_by_others,omitempty"`
 	Waiting      int32      `json:"waiting"` // jobs
 	Active       int32      `json:"active"`

@@ -127,8 +127,8 @@ type VCStatus struct {
 	// Bad are leaves of its bound cells that are bad, or on nodes that are down or suspect; those
 	// of cordoned nodes are not bad.
 	Bad int32 `json:"bad"`
-	// HeldByOthers are leaves of its bound cells that somebody else's program has, and that are
-	// not bad.
+	// HeldByOthers are leaves of its bound cells that are not bad, are not in use, and get no new
+	// work since a program that is no job's has devices of their node.
 	HeldByOthers int32 `json:"held_by_others,omitempty"`
 
 	Waiting int32      `json:"waiting"` // jobs

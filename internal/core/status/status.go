@@ -336,7 +336,9 @@ func (s *Status) vcStatus(space int32) model.VCStatus {
 			away := s.Cluster.NodeFaults(f.Cells[f.Leaves[l]].Node)&^cell.Cordoned != 0
 			switch {
 			case !away && s.Cluster.LeafBad(l) && s.HeldByOthers(l):
-				use.HeldByOthers++
+				if hold, _ := s.Cluster.Holder(l); hold == cell.None {
+					use.HeldByOthers++
+				}
 			case away || s.Cluster.LeafBad(l):
 				use.Bad++
 			}
