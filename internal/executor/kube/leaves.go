@@ -22,6 +22,7 @@ type fault struct {
 	devices map[int64]string  // why single GPUs are bad, by their index on the node
 	claims  map[string]string // the same for claimed devices, by driver and device
 	held    string            // which pods of others have GPUs; "": none
+	heldBy  map[string]string // which pods of others have claimed devices, as claims
 }
 
 // Leaf is a leaf of a node: a number of GPUs with consecutive indices; 0 is a slot of CPUs.
@@ -95,12 +96,28 @@ func clipped(text string) string {
 
 // note says of a leaf whether it is good, and if not, why.
 func (f *fault) note(l *Leaf) {
-	l.Reason = f.of(l)
-	l.HeldByOthers = l.Reason == "" && f.held != "" && l.GPUs > 0
-	if l.HeldByOthers {
-		l.Reason = f.held
+	if l.Reason = f.of(l); l.Reason == "" {
+		l.Reason = f.holder(l)
+		l.HeldByOthers = l.Reason != ""
 	}
 	l.Good = l.Reason == ""
+}
+
+// holder says which pods of others keep a leaf from new work; "" when none does.
+func (f *fault) holder(l *Leaf) string {
+	if l.GPUs == 0 {
+		return ""
+	}
+	if f.held != "" {
+		return f.held
+	}
+	first := int64(l.Device) * l.GPUs
+	for gpu := first; len(f.heldBy) > 0 && gpu < first+min(l.GPUs, maxGPUs); gpu++ {
+		if by := f.heldBy[claimKey(l.DRA, int32(gpu))]; by != "" {
+			return by
+		}
+	}
+	return ""
 }
 
 // of says why a leaf is bad; "" when it is not.
@@ -146,11 +163,12 @@ const maxGPUs = 1 << 10 // of a leaf; more are not looked at
 
 func (f *fault) same(g *fault) bool {
 	return f.node == g.node && f.gpus == g.gpus && f.held == g.held &&
-		maps.Equal(f.devices, g.devices) && maps.Equal(f.claims, g.claims)
+		maps.Equal(f.devices, g.devices) && maps.Equal(f.claims, g.claims) &&
+		maps.Equal(f.heldBy, g.heldBy)
 }
 
 func (f *fault) none() bool {
-	return f.node == "" && f.gpus == "" && f.held == "" && len(f.devices) == 0 && len(f.claims) == 0
+	return f.node == "" && f.gpus == "" && f.held == "" && len(f.devices) == 0 && len(f.claims) == 0 && len(f.heldBy) == 0
 }
 
 // leaves tells which leaves of a node are bad. It tells all leaves when that has changed or was
@@ -164,7 +182,7 @@ func (h health) leaves(name string, n *corev1.Node) {
 	h.mu.Lock()
 	s := h.seenOf(name)
 	had := s.fault
-	f.claims = s.claims
+	f.claims, f.heldBy = s.claims, s.held
 	h.mu.Unlock()
 	var list []Leaf
 	if h.others.onNode(name) {

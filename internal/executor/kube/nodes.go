@@ -56,6 +56,7 @@ type nodeSeen struct {
 	again   *time.Timer         // the timer for the next look at it
 	fault   *fault              // of its leaves, as told last; nil: never told
 	claims  map[string]string   // why devices cannot be claimed, as in fault
+	held    map[string]string   // which others have them by claims, likewise
 	hidden  string              // a namespace that Comb cannot see and that may hold some of lost
 }
 

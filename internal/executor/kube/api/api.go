@@ -150,7 +150,8 @@ var rights = []right{{"list", "nodes", "", true, ""}, {"watch", "nodes", "", tru
 	{"patch", "pods", "", false, ""}, {"delete", "pods", "", false, ""}, {"get", "pods", "log", false, ""}, {"create", "secrets", "", false, ""}, {"delete", "secrets", "", false, ""}, {"create", "services", "", false, ""}}
 
 // claimRights are those for claims of devices.
-var claimRights = []right{{"list", "resourceslices", "", true, Group}, {"create", "resourceclaims", "", false, Group}, {"get", "resourceclaims", "", false, Group}, {"patch", "resourceclaims", "", false, Group}, {"delete", "resourceclaims", "", false, Group}}
+var claimRights = []right{{"list", "resourceslices", "", true, Group}, {"list", "resourceclaims", "", true, Group},
+	{"create", "resourceclaims", "", false, Group}, {"get", "resourceclaims", "", false, Group}, {"patch", "resourceclaims", "", false, Group}, {"delete", "resourceclaims", "", false, Group}}
 
 // Missing returns the rights that Comb lacks, in words; none where the API server does not say.
 func (c *Client) Missing(ctx context.Context) ([]string, error) { return c.missing(ctx, rights) }
@@ -190,7 +191,7 @@ func (c *Client) missing(ctx context.Context, wants []right) (list []string, err
 		}
 		if !said.Status.Allowed {
 			name := strings.TrimSuffix(r.verb+" "+r.resource+"/"+r.sub, "/")
-			if r.everywhere && r.resource == "pods" {
+			if r.everywhere && (r.resource == "pods" || r.resource == "resourceclaims") {
 				name += " of all namespaces"
 			}
 			list = append(list, name)
