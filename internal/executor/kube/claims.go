@@ -252,7 +252,8 @@ func (c claims) look() {
 	why, held := map[string]map[string]string{}, map[string]map[string]string{}
 	others := c.ofOthers(ctx, drivers)
 	for node, leaves := range claimed {
-		why[node], held[node] = cannotBeClaimed(node, leaves, published[node]), heldByClaims(leaves, published[node], others)
+		why[node] = cannotBeClaimed(node, leaves, published[node])
+		held[node] = heldByClaims(leaves, published[node], others)
 	}
 	c.mu.Lock()
 	for node, s := range c.seen {
@@ -295,24 +296,29 @@ func (c claims) ofOthers(ctx context.Context, drivers map[string]bool) map[devic
 // heldByClaims returns which devices of a node's leaves others have by claims, keyed as in
 // fault.claims.
 func heldByClaims(leaves []Leaf, published []api.Slice, have map[deviceOf]string) map[string]string {
-	var out map[string]string
+	out := map[string]string{}
 	for i := range leaves {
 		l := &leaves[i]
 		first := int32(int64(l.Device) * l.GPUs)
 		for gpu := first; gpu < first+int32(min(l.GPUs, maxGPUs)); gpu++ {
 			name := api.DRANames(l.DRA, []int32{gpu})[0]
-			for k := range published {
-				pool := published[k].Spec.Pool.Name
-				if by := have[deviceOf{l.DRA.Driver, pool, name}]; by != "" && published[k].Spec.Driver == l.DRA.Driver {
-					if out == nil {
-						out = map[string]string{}
-					}
-					out[claimKey(l.DRA, gpu)] = name + " held by " + by
-				}
+			if by := inPools(published, l.DRA.Driver, name, have); by != "" {
+				out[claimKey(l.DRA, gpu)] = name + " held by " + by
 			}
 		}
 	}
 	return out
+}
+
+// inPools says which pod has a driver's device by its name, in one of the pools of some slices.
+func inPools(published []api.Slice, driver, name string, have map[deviceOf]string) string {
+	for i := range published {
+		s := &published[i].Spec
+		if by := have[deviceOf{driver, s.Pool.Name, name}]; by != "" && s.Driver == driver {
+			return by
+		}
+	}
+	return ""
 }
 
 // cannotBeClaimed returns why devices of a node's leaves are not given to claims, keyed as in

@@ -168,7 +168,8 @@ func (f *fault) same(g *fault) bool {
 }
 
 func (f *fault) none() bool {
-	return f.node == "" && f.gpus == "" && f.held == "" && len(f.devices) == 0 && len(f.claims) == 0 && len(f.heldBy) == 0
+	return f.node == "" && f.gpus == "" && f.held == "" &&
+		len(f.devices) == 0 && len(f.claims) == 0 && len(f.heldBy) == 0
 }
 
 // leaves tells which leaves of a node are bad. It tells all leaves when that has changed or was

@@ -129,8 +129,8 @@ func TestLeavesOfClaimsOfOthers(t *testing.T) {
 	published := []api.Slice{s}
 	f := fault{claims: cannotBeClaimed("n1", leaves, published), heldBy: heldByClaims(leaves, published, have)}
 	for i, want := range []model.LeafHealth{
-		{Device: 0, HeldByOthers: true, Reason: "gpu-1 held by tenant/thief"}, {Device: 1, Good: true}, {Device: 2, Good: true},
-		{Device: 3, Reason: "its driver gpu.d publishes no device gpu-7 there"},
+		{Device: 0, HeldByOthers: true, Reason: "gpu-1 held by tenant/thief"}, {Device: 1, Good: true},
+		{Device: 2, Good: true}, {Device: 3, Reason: "its driver gpu.d publishes no device gpu-7 there"},
 	} {
 		if f.note(&leaves[i]); leaves[i].LeafHealth != want {
 			t.Errorf("leaf %d is told as %+v, want %+v", i, leaves[i].LeafHealth, want)
