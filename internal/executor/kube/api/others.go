@@ -38,7 +38,7 @@ const maxDevices = 8
 func OtherOf(p *corev1.Pod) Other {
 	o := Other{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName,
 		OnEachNode: onEachNode(p), Ending: p.DeletionTimestamp != nil,
-		MilliCPU: askedFor(p, milliCPU), MemoryMB: askedFor(p, memoryBytes) >> 20}
+		MilliCPU: askedFor(p, milliCPU), MemoryMB: askedFor(p, memoryMB)}
 	names := map[string]bool{}
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
@@ -74,9 +74,14 @@ func isDevice(name string) bool {
 	return has && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
 }
 
-func milliCPU(l corev1.ResourceList) int64 { return l.Cpu().MilliValue() }
+func milliCPU(l corev1.ResourceList) int64 {
+	if whole := l.Cpu().Value(); whole > 1<<20 { // its thousandths may be too many to count
+		return whole
+	}
+	return l.Cpu().MilliValue()
+}
 
-func memoryBytes(l corev1.ResourceList) int64 { return l.Memory().Value() }
+func memoryMB(l corev1.ResourceList) int64 { return (max(l.Memory().Value(), 0) + 1<<20 - 1) >> 20 }
 
 // askedFor is how much of a resource a pod asks for, as kube-scheduler counts it: the sum of its
 // containers, or what one of its init containers needs beside those that go on beside the others.
@@ -97,15 +102,15 @@ func askedFor(p *corev1.Pod, of func(corev1.ResourceList) int64) int64 {
 	most = max(most, sum(run, beside))
 	if p.Spec.Resources != nil { // of the pod as a whole
 		if n := of(p.Spec.Resources.Requests); n > 0 {
-			most = n
+			most = sum(n, 0)
 		}
 	}
 	return sum(most, of(p.Spec.Overhead))
 }
 
-// sum adds amounts that a tenant chose.
+// sum adds amounts that a tenant chose. The sums of all pods of a cluster fit into an int64.
 func sum(a, b int64) int64 {
-	const most = 1 << 60
+	const most = 1 << 40
 	return min(max(a, 0), most) + min(max(b, 0), most)
 }
 
