@@ -22,7 +22,8 @@ kubectl delete pods -n $space --all --wait=false >&2
 for pod in $(kubectl get pods -n $space -o name); do kubectl patch -n $space "$pod" -p '{"metadata": {"finalizers": null}}'; done
 kubectl wait -n $space pods --all --for=delete --timeout=60s
 done
-kubectl delete namespace team-red team-new tenant --ignore-not-found --timeout=2m
+kubectl delete namespace team-red team-new --ignore-not-found --timeout=2m
+kubectl delete namespace tenant --ignore-not-found --timeout=60s
 kubectl get priorityclass comb-jobs >&2 && kubectl get validatingadmissionpolicybinding comb-pods comb-claims >&2 || kubectl apply -f ../../deploy/kubernetes/admission.yaml
 kubectl delete pvc -n comb --all && kubectl delete pv --all && kubectl delete resourceslices,deviceclasses --all`
 	c := exec.Command("sh", "-c", script)
@@ -78,6 +79,8 @@ func runKube(t *testing.T, file, image string) {
 			e.Defer(func() { clearPods(t) })
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"serving": untilServing, "eventually": eventually, "fetch": fetch,
+		},
 	})
 }

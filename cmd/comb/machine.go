@@ -183,6 +183,11 @@ func (d *daemon) checkConfig(c *model.Config, file *config.Cluster, inForce bool
 	} else if d.pods == nil || kube.AwaitNodes(d.pods) { // nodes tell what pods can do
 		err = engine.CheckAbilities(c, policy.New, d.executor)
 	}
+	if err == nil {
+		for _, text := range d.warnOfCluster(c) {
+			d.log.Warn(text)
+		}
+	}
 	if err == nil || !inForce {
 		return err
 	}
@@ -266,6 +271,29 @@ func (d *daemon) checkNodes(c *model.Config) error {
 		d.log.Warn("the admission policies do not keep all GPUs of the cluster file from others", "problem", why)
 	}
 	return errors.Join(err, without, kube.CheckClaims(d.pods, c.Cluster.SKUs))
+}
+
+// judgeCluster refuses a cluster that cannot run here, and says what is doubtful in another.
+func (d *daemon) judgeCluster(c *model.Config) ([]string, error) {
+	if err := d.checkCluster(c); err != nil {
+		return nil, err
+	}
+	return d.warnOfCluster(c), nil
+}
+
+// warnOfCluster says which nodes have less for jobs than a configuration says.
+func (d *daemon) warnOfCluster(c *model.Config) []string {
+	if d.pods == nil {
+		return nil
+	}
+	var rooms []kube.Room
+	for _, n := range config.NodeSums(c) {
+		rooms = append(rooms, kube.Room{Node: n.Node, MilliCPU: n.MilliCPU, MemoryMB: n.MemoryMB})
+	}
+	if text := kube.LessRoom(d.pods, rooms); text != "" {
+		return []string{text}
+	}
+	return nil
 }
 
 // namespaceOf is the namespace of a virtual cluster's pods in the present configuration; ""

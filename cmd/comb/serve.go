@@ -577,7 +577,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	handler := server.New(server.Options{
 		Certified: d.cert.For, Provider: d.provider, ImageStore: stored, Uploads: d.uploads, People: d.people, TrustUsers: d.flags.trustUsers,
 		Live: d.live, Replica: d.engine.Replica(), Store: d.store, Logs: d.executor, Entry: d.executor, Meter: d.executor,
-		Policies: d.policies(), CheckCluster: d.checkCluster, Configured: d.configured, Images: d.runtime.Images, Runtime: d.runtime.Text,
+		Policies: d.policies(), CheckCluster: d.judgeCluster, Configured: d.configured, Images: d.runtime.Images, Runtime: d.runtime.Text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, Proxies: proxies,
 		AnyAddress: d.flags.insecure,
 		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: cli.WallTime, Log: d.log, Metrics: d.metrics.Handler(), Tags: store.Tags{Store: d.store}, Ends: store.Ends{Store: d.store},

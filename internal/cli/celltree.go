@@ -21,7 +21,7 @@ type TreeLine struct {
 type cellTree struct {
 	lines []TreeLine
 	names map[model.JobID]rest.NamedJob
-	away  map[cell.NodeName]string // why a node is out of service, if it has no bad devices
+	away  map[cell.NodeName]string // why nothing new starts on a node, if it has no bad devices
 }
 
 // CellTree lists the cells of a forest from the top down. It says where a cell without bad
@@ -38,6 +38,8 @@ func CellTree(list *rest.CellList, nodes []rest.NodeStatus) []TreeLine {
 			d.away[n.Name] = "cordoned"
 		case n.Suspect != 0:
 			d.away[n.Name] = "suspect"
+		case slices.ContainsFunc(n.SKUs, func(s rest.NodeSKU) bool { return s.HeldByOthers > 0 }):
+			d.away[n.Name] = "held by others"
 		}
 	}
 	for _, n := range list.Names {

@@ -76,6 +76,10 @@ func nodeAlerts(n *rest.NodeStatus) []alert {
 			}
 			add("BadDevices", "error", "%s", text)
 		}
+		if s := &n.SKUs[i]; s.HeldByOthers > 0 && n.Up {
+			add("HeldByOthers", "error", "node %s: %s of %s of %s get no new work: %s",
+				n.Name, s.Number(s.HeldByOthers), s.Number(s.Total), s.SKU, s.Holders)
+		}
 	}
 	return out
 }

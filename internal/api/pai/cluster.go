@@ -61,7 +61,7 @@ func vcOf(v *rest.VCStatus, leaves int32) virtualCluster {
 	for i := range v.SKUs {
 		s := &v.SKUs[i]
 		out.ResourcesUsed.add(s.Used+s.Opportunistic, &s.Carry)
-		out.ResourcesGuaranteed.add(max(s.Guaranteed-s.Bad, 0), &s.Carry)
+		out.ResourcesGuaranteed.add(max(s.Guaranteed-s.Bad-s.HeldByOthers, 0), &s.Carry)
 		out.ResourcesTotal.add(s.Guaranteed, &s.Carry)
 	}
 	if leaves > 0 {

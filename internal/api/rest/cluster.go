@@ -25,9 +25,12 @@ type VCStatus struct {
 	Gone          bool           `json:"gone,omitempty"`           // no longer in the configuration, but has jobs
 	Lent          int32          `json:"lent"`                     // unused leaves of its guarantee that opportunistic jobs of other VCs hold
 	Bad           int32          `json:"bad"`                      // leaves of its bound cells that are bad, or on nodes that are down or suspect
-	Waiting       int32          `json:"waiting"`                  // jobs
-	Active        int32          `json:"active"`
-	Cells         []QuotaUse     `json:"cells"`
+	// HeldByOthers are leaves of its bound cells that no job uses, and that get no new work since a
+	// program that is no job's has devices of their node.
+	HeldByOthers int32      `json:"held_by_others,omitempty"`
+	Waiting      int32      `json:"waiting"` // jobs
+	Active       int32      `json:"active"`
+	Cells        []QuotaUse `json:"cells"`
 }
 
 // VCUse counts a VC's leaves of one SKU.
@@ -38,6 +41,7 @@ type VCUse struct {
 	Opportunistic int32 `json:"opportunistic"` // leaves beyond the guarantee
 	Lent          int32 `json:"lent"`          // see VCStatus
 	Bad           int32 `json:"bad"`           // see VCStatus
+	HeldByOthers  int32 `json:"held_by_others,omitempty"`
 }
 
 // QuotaUse is one line of a VC's guarantee.
@@ -73,7 +77,11 @@ type NodeSKU struct {
 	Total int32          `json:"total"`
 	Used  int32          `json:"used"`
 	Bad   int32          `json:"bad"`
-	Fault string         `json:"fault,omitempty"` // why one of them is bad; "" is unknown
+	// HeldByOthers are leaves that get no new work since a program that is no job's has devices of
+	// the node. They are not bad.
+	HeldByOthers int32  `json:"held_by_others,omitempty"`
+	Fault        string `json:"fault,omitempty"`   // why one of them is bad; "" is unknown
+	Holders      string `json:"holders,omitempty"` // which pods have what, such as "8 GPUs held by tenant/thief"
 	// Pretended says that its GPUs do not exist.
 	Pretended bool `json:"pretended,omitempty"`
 }

@@ -114,7 +114,8 @@ func VCOf(v *model.VCStatus) VCStatus {
 		Name: v.Name, Parent: v.Parent, Children: v.Children, Policy: v.Policy, Params: each(v.Params, func(p *model.Param) Param { return Param(*p) }),
 		Failed: (*PolicyFailed)(v.Failed), Backfill: v.Backfill, MinRun: v.MinRun, Budget: v.Budget, Moves: v.Moves,
 		SKUs: each(v.SKUs, func(u *model.VCUse) VCUse { return VCUse(*u) }), Guaranteed: v.Guaranteed, Used: v.Used, Opportunistic: v.Opportunistic,
-		Orphaned: v.Orphaned, Gone: v.Gone, Lent: v.Lent, Bad: v.Bad, Waiting: v.Waiting, Active: v.Active,
+		Orphaned: v.Orphaned, Gone: v.Gone, Lent: v.Lent, Bad: v.Bad,
+		HeldByOthers: v.HeldByOthers, Waiting: v.Waiting, Active: v.Active,
 		Cells: each(v.Cells, func(q *model.QuotaUse) QuotaUse { return QuotaUse(*q) }),
 	}
 }

@@ -277,7 +277,8 @@ func (s *Server) parseConfig(src []byte) (*config.Cluster, []string, error) {
 	if len(problems) > 0 {
 		bad = documentProblem("the cluster file cannot be used", problems)
 	} else if s.opts.CheckCluster != nil {
-		if err := s.opts.CheckCluster(cluster.Config); err != nil {
+		doubts, err := s.opts.CheckCluster(cluster.Config)
+		if warnings = append(warnings, doubts...); err != nil {
 			bad = rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeInvalid, err.Error())
 		}
 	}

@@ -52,8 +52,8 @@ type Options struct {
 	// Policies are the policies that a cluster file may name.
 	Policies config.Policies
 	// CheckCluster, when set, refuses a cluster that this installation cannot run, such as
-	// one larger than the machine.
-	CheckCluster func(*model.Config) error
+	// one larger than the machine. It warns of what is doubtful in one that it does not refuse.
+	CheckCluster func(*model.Config) (warnings []string, err error)
 	// Configured, when set, is called when a cluster file of a user has come into force.
 	Configured func()
 	// SameFolder says why a task cannot run in the folder that a caller on this machine

@@ -27,6 +27,7 @@ var (
 	vcBorrowed   = desc("comb_vc_borrowed_gpus", "What its opportunistic jobs use.", "vc", "sku")
 	vcLent       = desc("comb_vc_lent_gpus", "What it lends to opportunistic jobs of others.", "vc", "sku")
 	vcBad        = desc("comb_vc_bad_gpus", "Of its cells, what is out of service.", "vc", "sku")
+	vcHeld       = desc("comb_vc_held_by_others_gpus", "Of its cells, what others keep from new work.", "vc", "sku")
 	nodeUp       = desc("comb_node_up", "Whether a node answers.", "node")
 	nodeOut      = desc("comb_node_out_of_placement", "Whether a node is cordoned, drained, suspect or declared dead.", "node", "why")
 	nodeGPUs     = desc("comb_node_gpus", "GPUs, or CPU slots, of a node.", "node", "sku", "chain", "state")
@@ -109,7 +110,10 @@ func tellVCs(vcs []model.VCStatus, gauge gauge) {
 		gauge(jobs, float64(v.Active), name, "active")
 		for k := range v.SKUs {
 			u := &v.SKUs[k]
-			for d, n := range map[*prometheus.Desc]int32{vcGuaranteed: u.Guaranteed, vcUsed: u.Used, vcBorrowed: u.Opportunistic, vcLent: u.Lent, vcBad: u.Bad} {
+			for d, n := range map[*prometheus.Desc]int32{
+				vcGuaranteed: u.Guaranteed, vcUsed: u.Used, vcBorrowed: u.Opportunistic, vcLent: u.Lent,
+				vcBad: u.Bad, vcHeld: u.HeldByOthers,
+			} {
 				gauge(d, float64(n), name, string(u.SKU))
 			}
 		}
@@ -126,7 +130,8 @@ func tellNodes(nodes []model.NodeStatus, gauge gauge) {
 		}
 		for k := range n.SKUs {
 			u := &n.SKUs[k]
-			for state, count := range map[string]int32{"total": u.Total, "used": u.Used, "bad": u.Bad} {
+			counts := map[string]int32{"total": u.Total, "used": u.Used, "bad": u.Bad, "held by others": u.HeldByOthers}
+			for state, count := range counts {
 				gauge(nodeGPUs, float64(count), name, string(u.SKU), string(u.Chain), state)
 			}
 		}

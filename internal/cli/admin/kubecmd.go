@@ -46,7 +46,17 @@ say which team owns what, and start the server with the file. Nodes for the cont
 			return fmt.Errorf("cannot ask %s for the devices of its nodes: %s", client.Host(),
 				cli.Clean(api.ErrorText(err), false))
 		}
-		p := discover.Propose(nodes, published)
+		running, err := client.Others(c.Context(), "", "")
+		switch {
+		case err != nil && api.NeverAccepts(err):
+			fmt.Fprintf(k.Errs, "pods of all namespaces may not be listed, so what DaemonSets ask for "+
+				"is not taken off the nodes: leave CPUs and memory for them (%s)\n",
+				cli.Clean(api.ErrorText(err), false))
+		case err != nil:
+			return fmt.Errorf("cannot ask %s for the pods of its nodes: %s", client.Host(),
+				cli.Clean(api.ErrorText(err), false))
+		}
+		p := discover.Propose(nodes, published, running)
 		if p.Included == 0 {
 			return fmt.Errorf("the Kubernetes cluster at %s has no node that jobs could run on (%d nodes are left out)%s", client.Host(), len(p.LeftOut), cli.Clean(clusterList(p.LeftOut), false))
 		}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -62,6 +63,10 @@ func (k *nodeCommands) draw(t *cli.Table, n *rest.Node) {
 			if s.Fault != "" {
 				text += ": " + s.Fault
 			}
+		}
+		if s.HeldByOthers > 0 {
+			text += ", " + s.Number(s.HeldByOthers) + " get no new work: " +
+				cmp.Or(s.Holders, "others hold devices of the node")
 		}
 		if s.Pretended {
 			text += "; pretended: tasks get their numbers, and no device"

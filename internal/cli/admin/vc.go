@@ -51,20 +51,35 @@ func (a *commands) vcCommand() *cobra.Command {
 }
 
 func drawVCs(t *cli.Table, list []rest.VCStatus) {
-	t.Head("NAME", "POLICY", "SKU", "GUARANTEED", "USED", "BORROWED", "LENT", "BAD", "WAITING", "ACTIVE")
+	held := slices.ContainsFunc(list, func(v rest.VCStatus) bool { return v.HeldByOthers > 0 })
+	t.Head(slices.Concat([]string{"NAME", "POLICY", "SKU", "GUARANTEED", "USED", "BORROWED", "LENT", "BAD"},
+		onlyIf(held, heldHead), []string{"WAITING", "ACTIVE"})...)
 	for i := range list {
 		v := &list[i]
 		row := []string{string(v.Name), vcPolicy(v), cli.Number(v.Waiting), cli.Number(v.Active)}
 		if len(v.SKUs) == 0 {
-			t.Row(row[0], row[1], "", "none", "", "", "", "", row[2], row[3])
+			t.Row(slices.Concat([]string{row[0], row[1], "", "none", "", "", "", ""}, onlyIf(held, ""), row[2:])...)
 		}
 		for k := range v.SKUs {
 			u := &v.SKUs[k]
-			t.Row(row[0], row[1], string(u.SKU), u.Amount(u.Guaranteed), u.Number(u.Used), u.Number(u.Opportunistic),
-				u.Number(u.Lent), u.Number(u.Bad), row[2], row[3])
+			uses := []string{string(u.SKU), u.Amount(u.Guaranteed), u.Number(u.Used), u.Number(u.Opportunistic),
+				u.Number(u.Lent), u.Number(u.Bad)}
+			t.Row(slices.Concat(row[:2], uses, onlyIf(held, u.Number(u.HeldByOthers)), row[2:])...)
 			row = []string{" ", " ", " ", " "}
 		}
 	}
+}
+
+// heldHead is the column of what programs that are no job's keep from new work. A table has it
+// where there is some.
+const heldHead = "HELD BY OTHERS"
+
+// onlyIf is a column that a table may lack.
+func onlyIf(has bool, text string) []string {
+	if has {
+		return []string{text}
+	}
+	return nil
 }
 
 // vcPolicy names the policy; a VC that left the configuration has none.
@@ -115,11 +130,14 @@ func drawVC(t *cli.Table, v *rest.VCStatus) {
 	}
 	t.Row("jobs", cli.Number(v.Active)+" active, "+cli.Number(v.Waiting)+" waiting")
 	t.Line("")
-	t.Head("SKU", "EACH", "GUARANTEED", "USED", "BORROWED", "LENT", "BAD")
+	held := v.HeldByOthers > 0
+	head := []string{"SKU", "EACH", "GUARANTEED", "USED", "BORROWED", "LENT", "BAD"}
+	t.Head(append(head, onlyIf(held, heldHead)...)...)
 	for i := range v.SKUs {
 		u := &v.SKUs[i]
-		t.Row(string(u.SKU), u.Full(1), u.Amount(u.Guaranteed), u.Number(u.Used), u.Number(u.Opportunistic),
-			u.Number(u.Lent), u.Number(u.Bad))
+		row := []string{string(u.SKU), u.Full(1), u.Amount(u.Guaranteed), u.Number(u.Used), u.Number(u.Opportunistic),
+			u.Number(u.Lent), u.Number(u.Bad)}
+		t.Row(append(row, onlyIf(held, u.Number(u.HeldByOthers))...)...)
 	}
 	t.Line("")
 	t.Head("CHAIN", "CELL TYPE", "LEVEL", "PINNED", "CELLS", "IN USE")
@@ -220,24 +238,35 @@ func (a *commands) nodeWrite(use, short string,
 }
 
 func (a *commands) drawNodes(t *cli.Table, list []rest.NodeStatus) {
-	t.Head("NAME", "STATE", "SKU", "CHAIN", "EACH", "TOTAL", "USED", "BAD", "REASON")
+	held := slices.ContainsFunc(list, func(n rest.NodeStatus) bool { return hasHeld(&n) })
+	head := []string{"NAME", "STATE", "SKU", "CHAIN", "EACH", "TOTAL", "USED", "BAD"}
+	t.Head(slices.Concat(head, onlyIf(held, heldHead), []string{"REASON"})...)
 	for _, n := range list {
 		state := a.nodeState(&n)
 		if len(n.SKUs) == 0 {
-			t.Row(string(n.Name), state, "", "", "", "", "", "", n.Reason)
+			row := []string{string(n.Name), state, "", "", "", "", "", ""}
+			t.Row(slices.Concat(row, onlyIf(held, ""), []string{n.Reason})...)
 		}
 		for i, s := range n.SKUs {
 			name, reason := string(n.Name), n.Reason
 			if i > 0 {
 				name, state, reason = " ", " ", " "
 			}
-			if s.Fault != "" {
-				reason = strings.TrimPrefix(strings.TrimSpace(reason)+"; "+s.Fault, "; ")
+			for _, why := range []string{s.Fault, s.Holders} {
+				if why != "" {
+					reason = strings.TrimPrefix(strings.TrimSpace(reason)+"; "+why, "; ")
+				}
 			}
-			t.Row(name, state, string(s.SKU), string(s.Chain), s.Full(1), s.Amount(s.Total), s.Number(s.Used),
-				s.Number(s.Bad), reason)
+			row := []string{name, state, string(s.SKU), string(s.Chain), s.Full(1), s.Amount(s.Total), s.Number(s.Used),
+				s.Number(s.Bad)}
+			t.Row(slices.Concat(row, onlyIf(held, s.Number(s.HeldByOthers)), []string{reason})...)
 		}
 	}
+}
+
+// hasHeld reports whether a program that is no job's has devices of a node.
+func hasHeld(n *rest.NodeStatus) bool {
+	return slices.ContainsFunc(n.SKUs, func(s rest.NodeSKU) bool { return s.HeldByOthers > 0 })
 }
 
 // Pretended are the SKUs whose GPUs do not exist.
@@ -270,6 +299,9 @@ func (a *commands) nodeState(n *rest.NodeStatus) string {
 		parts = append(parts, "draining")
 	case n.Cordoned:
 		parts = append(parts, "cordoned")
+	}
+	if hasHeld(n) {
+		parts = append(parts, "held by others")
 	}
 	if n.Gone {
 		parts = append(parts, "gone from the configuration")

@@ -331,8 +331,13 @@ func (a *commands) drawLevels(t *cli.Table, levels []model.LevelUse) {
 	if len(levels) == 0 {
 		return
 	}
-	t.Head("    CHAIN", "CELL", "WANTED", "OF", "GUARANTEED", "UNUSED", "FREE", "HELD", "LENT", "BAD", "CORDONED",
-		"AVOIDED", "NEXT LEFT")
+	head := []string{"    CHAIN", "CELL", "WANTED", "OF", "GUARANTEED", "UNUSED", "FREE", "HELD", "LENT", "BAD",
+		"CORDONED", "AVOIDED", "NEXT LEFT"}
+	others := slices.ContainsFunc(levels, func(l model.LevelUse) bool { return l.HeldByOthers > 0 })
+	if others {
+		head = slices.Insert(head, 10, "HELD BY OTHERS")
+	}
+	t.Head(head...)
 	for i := range levels {
 		l := &levels[i]
 		var held []string
@@ -343,9 +348,14 @@ func (a *commands) drawLevels(t *cli.Table, levels []model.LevelUse) {
 		if l.Pinned != "" {
 			chain += " (pinned " + string(l.Pinned) + ")"
 		}
-		t.Row("    "+chain, string(l.Type), cli.Number(l.Wanted), cli.Number(l.Cells), cli.Number(l.Owned),
+		row := []string{"    " + chain, string(l.Type), cli.Number(l.Wanted), cli.Number(l.Cells), cli.Number(l.Owned),
 			cli.Number(l.Unused), cli.Number(l.Free),
-			strings.Join(held, ","), cli.Number(l.Lent), cli.Number(l.Bad), cli.Number(l.Cordoned), cli.Number(l.Avoided), a.When(l.Until))
+			strings.Join(held, ","), cli.Number(l.Lent), cli.Number(l.Bad), cli.Number(l.Cordoned),
+			cli.Number(l.Avoided), a.When(l.Until)}
+		if others {
+			row = slices.Insert(row, 10, cli.Number(l.HeldByOthers))
+		}
+		t.Row(row...)
 	}
 }
 

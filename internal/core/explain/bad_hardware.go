@@ -117,7 +117,7 @@ func badNodesOfShape(s *Explainer, j *tables.Job, g int, rooms []model.Room) *sh
 		ill.until = 0
 	}
 	for _, n := range ill.names[:min(len(ill.names), maxNamed)] {
-		if why := r.badOf(&s.Tables)[n]; why != "" {
+		if why := r.badOf(&s.Tables)[n].why; why != "" {
 			ill.why = fmt.Sprintf(" (%s: %s)", n, why)
 			break
 		}
@@ -152,15 +152,16 @@ func (ill *shapeBadNodes) othersInWay(s *Explainer, j *tables.Job, g int) []mode
 	return ill.inWay
 }
 
-// badOf returns the nodes with leaves that were declared bad, each with the first reason given.
-func (r *reasonCache) badOf(s *tables.Tables) map[cell.NodeName]string {
+// badOf returns the nodes with leaves that were declared bad, or that others hold.
+func (r *reasonCache) badOf(s *tables.Tables) map[cell.NodeName]badNode {
 	if r.bad != nil {
 		return r.bad
 	}
-	r.bad, r.Read = map[cell.NodeName]string{}, r.Read+len(s.Leaves)
+	r.bad, r.Read = map[cell.NodeName]badNode{}, r.Read+len(s.Leaves)
 	for _, n := range s.Leaves {
 		if s.Cluster.Forest().FindPart(n.Node, n.SKU, n.Device, n.Part) != cell.None {
-			r.bad[n.Node] = cmp.Or(r.bad[n.Node], n.Reason)
+			one, seen := r.bad[n.Node]
+			r.bad[n.Node] = badNode{cmp.Or(one.why, n.Reason), n.HeldByOthers && (one.held || !seen)}
 		}
 	}
 	return r.bad
@@ -190,8 +191,11 @@ func (s *Explainer) hardwareReason(r model.Reason, j *tables.Job, g int, crowded
 		r.Jobs, r.More = append(r.Jobs, holders...), more
 	}
 	code := model.BadHardware
-	if len(ill.nodes) == 0 && len(ill.drainers) > 0 {
+	switch {
+	case len(ill.nodes) == 0 && len(ill.drainers) > 0:
 		code = model.Draining
+	case ill.outages.onlyHeld():
+		code = model.HeldByOthers
 	}
 	return r.Say(code, "%s", s.badText(j, ill, inWay, crowded)+ill.why)
 }
@@ -220,11 +224,18 @@ func (s *Explainer) badText(j *tables.Job, ill *shapeBadNodes, holders string, c
 
 // text names the outages.
 func (o outages) text() string {
-	if o.bad == "" {
-		return model.JoinAnd(o.others)
+	list := slices.Clone(o.others)
+	if o.held != "" {
+		list = slices.Insert(list, 0, "programs of others that hold devices of "+o.held)
 	}
-	return model.JoinAnd(append([]string{o.bad}, o.others...))
+	if o.bad != "" {
+		list = slices.Insert(list, 0, o.bad)
+	}
+	return model.JoinAnd(list)
 }
+
+// onlyHeld reports whether others hold devices, and nothing is out of service for another reason.
+func (o outages) onlyHeld() bool { return o.held != "" && o.bad == "" && len(o.others) == 0 }
 
 // become says what must happen to each kind of outage: "the bad hardware on n3 were repaired and n1
 // (down) were in service".
@@ -232,6 +243,9 @@ func (o outages) become(repaired, inService string) string {
 	var parts []string
 	if o.bad != "" {
 		parts = append(parts, "the "+o.bad+" "+repaired)
+	}
+	if o.held != "" {
+		parts = append(parts, "others held no devices of "+o.held)
 	}
 	if len(o.others) > 0 {
 		parts = append(parts, model.JoinAnd(o.others)+" "+inService)
@@ -254,17 +268,24 @@ func outOfService(s *Explainer, nodes []int32) (out outages) {
 		names[fault] = append(names[fault], s.Cluster.Forest().Nodes[i].Name)
 	}
 	for _, fault := range faults {
-		if fault == badWord {
+		switch fault {
+		case badWord:
 			out.bad = "bad hardware on " + firstNodesText(names[fault])
-			continue
+		case heldWord:
+			out.held = firstNodesText(names[fault])
+		default:
+			out.others = append(out.others, firstNodesText(names[fault])+" ("+fault+")")
 		}
-		out.others = append(out.others, firstNodesText(names[fault])+" ("+fault+")")
 	}
 	return out
 }
 
-// badWord is the fault of a node on which a leaf was declared bad.
-const badWord = "bad"
+// badWord is the fault of a node on which a leaf was declared bad, heldWord that of one on which
+// others hold all leaves that get no new work.
+const (
+	badWord  = "bad"
+	heldWord = "held by others"
+)
 
 // faultOf names what keeps a node, or leaves of it, out of service.
 func faultOf(s *Explainer, node int32) string {
@@ -277,7 +298,10 @@ func faultOf(s *Explainer, node int32) string {
 			words = append(words, b.word)
 		}
 	}
-	if _, noted := reasonCacheOf(s).badOf(&s.Tables)[s.Cluster.Forest().Nodes[node].Name]; noted || len(words) == 0 {
+	switch one, noted := reasonCacheOf(s).badOf(&s.Tables)[s.Cluster.Forest().Nodes[node].Name]; {
+	case one.held:
+		words = append(words, heldWord)
+	case noted || len(words) == 0:
 		words = append(words, badWord)
 	}
 	return strings.Join(words, " and ")

@@ -18,7 +18,9 @@ const (
 // cheapChanges tries a shorter time limit, a higher priority and a free pinned cell. why is the
 // code of the gang's reason.
 func (t *suggester) cheapChanges(why model.Code) {
-	if (why == model.PriorityAhead || why == model.Fragmented || why == model.HeldBack || why == model.BadHardware) &&
+	inItsWay := []model.Code{model.PriorityAhead, model.Fragmented, model.HeldBack, model.BadHardware,
+		model.HeldByOthers}
+	if slices.Contains(inItsWay, why) &&
 		t.j.Spec.Priority >= cell.MinGuaranteed && timeline.Books(t.s.VC(t.j.Space)) {
 		t.shorterLimit()
 	}

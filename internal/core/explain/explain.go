@@ -178,7 +178,8 @@ func inTheWay(s *Explainer, j *tables.Job, g int, why *model.Reason) []model.Job
 // hardwareOrUnknown reports whether a gang waits for something else than cells that jobs hold: for
 // nodes that are bad, cordoned or refused it, or for tasks that drain or are unknown.
 func hardwareOrUnknown(r *model.Reason) bool {
-	return r.Code == model.BadHardware || r.Code == model.Draining || r.Code == model.HeldUnknown ||
+	return r.Code == model.BadHardware || r.Code == model.HeldByOthers ||
+		r.Code == model.Draining || r.Code == model.HeldUnknown ||
 		r.Code == model.BackOff && len(r.Nodes) > 0
 }
 

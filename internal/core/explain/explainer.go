@@ -155,8 +155,8 @@ type reasonCache struct {
 	freeOnNodes map[int32][]freeOnNode   // by space: free leaves of the preassigned cells, by node
 	spreadTexts map[tables.FitKey]string // texts of how free leaves lie on nodes
 	badHardware map[tables.FitKey]*shapeBadNodes
-	bad         map[cell.NodeName]string // nodes with leaves that were declared bad, with why
-	Read        int                      // leaves and attempts read so far: the work that was done
+	bad         map[cell.NodeName]badNode
+	Read        int // leaves and attempts read so far: the work that was done
 }
 
 // shapeBadNodes is what a list tells of outages among the cells that gangs of one shape could use.
@@ -170,9 +170,16 @@ type shapeBadNodes struct {
 	inWay   []model.JobID // jobs that hold usable cells and do not drain, by id; nil is not known yet
 }
 
+// badNode is a node with leaves that were declared bad, or that others hold.
+type badNode struct {
+	why  string // the first reason given
+	held bool   // others hold all of these leaves
+}
+
 // outages is a text of nodes that are out of service, or of which leaves are.
 type outages struct {
 	bad    string   // hardware declared bad, on nodes with no other fault; "" for none
+	held   string   // nodes on which others hold devices, and that have no other fault; "" for none
 	others []string // other nodes with their fault, such as "n1, n2 (cordoned)"
 }
 

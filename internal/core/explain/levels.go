@@ -77,6 +77,7 @@ func (s *Explainer) scopes(j *tables.Job, g int) []scope {
 // leafView is one leaf as a gang sees it.
 type leafView struct {
 	bad, cordoned, avoided, lent bool       // cordoned: and healthy
+	others                       bool       // a program that is no job's has it, and it is not bad
 	own                          bool       // held or promised by the guarantee of the gang's VC
 	held                         int32      // the space by whose guarantee it is held, 0 for none
 	until                        model.Time // when it is left, 0 if not known
@@ -105,8 +106,9 @@ func (s *Explainer) leafView(r *cell.Request, l cell.LeafID) leafView {
 	f := s.Cluster.Forest()
 	node := f.Cells[f.Leaves[l]].Node
 	cordoned := s.Cluster.NodeFaults(node) == cell.Cordoned && !s.Cluster.LeafBad(l)
-	v := leafView{bad: s.LeafBad(l) && !cordoned, cordoned: cordoned, avoided: r.Avoided.Has(node) ||
-		r.Allowed != nil && !r.Allowed.Has(node)}
+	others := s.Cluster.NodeFaults(node)&^cell.Cordoned == 0 && s.Cluster.LeafBad(l) && s.HeldByOthers(l)
+	v := leafView{bad: s.LeafBad(l) && !cordoned && !others, others: others, cordoned: cordoned,
+		avoided: r.Avoided.Has(node) || r.Allowed != nil && !r.Allowed.Has(node)}
 	hold, promised := s.Cluster.Holder(l)
 	if hold != cell.None {
 		v.lent = s.Cluster.Alloc(hold).Opportunistic()
@@ -184,6 +186,8 @@ func (s *Explainer) levelUse(j *tables.Job, sc *scope, leaves []leafView, l cell
 		switch space, kind := judgeCell(c, scratch); kind {
 		case cellBad:
 			u.Bad++
+		case cellHeldByOthers:
+			u.HeldByOthers++
 		case cellCordoned:
 			u.Cordoned++
 		case cellAvoided:
@@ -236,6 +240,7 @@ type cellKind int8
 const (
 	cellFree cellKind = iota
 	cellBad
+	cellHeldByOthers
 	cellCordoned
 	cellAvoided
 	cellHeld
@@ -246,10 +251,11 @@ const (
 // remove comes first, then guarantees, then opportunistic work. space is the one that
 // holds most leaves of a held cell. scratch has a zero for each space, and is left so.
 func judgeCell(c []leafView, scratch []int32) (space int32, k cellKind) {
-	var bad, cordoned, avoided, lent bool
+	var bad, others, cordoned, avoided, lent bool
 	for i := range c {
 		v := &c[i]
-		bad, cordoned, avoided, lent = bad || v.bad, cordoned || v.cordoned, avoided || v.avoided, lent || v.lent
+		bad, others, cordoned = bad || v.bad, others || v.others, cordoned || v.cordoned
+		avoided, lent = avoided || v.avoided, lent || v.lent
 		if v.held > 0 {
 			if scratch[v.held]++; scratch[v.held] > scratch[space] || scratch[v.held] == scratch[space] &&
 				v.held < space {
@@ -263,6 +269,8 @@ func judgeCell(c []leafView, scratch []int32) (space int32, k cellKind) {
 	switch {
 	case bad:
 		return 0, cellBad
+	case others:
+		return 0, cellHeldByOthers
 	case cordoned:
 		return 0, cellCordoned
 	case avoided:

@@ -89,7 +89,7 @@ func (t *suggester) suggest(why model.Code) ([]model.Suggestion, bool) {
 		}
 		t.afterTime()
 		if !t.startsAnyway {
-			t.repairs(why == model.BadHardware || !found)
+			t.repairs(why == model.BadHardware || why == model.HeldByOthers || !found)
 		}
 		if len(t.found) == 0 && t.withoutJob != nil { // nothing else helps
 			t.higherPriority(true)
@@ -502,6 +502,9 @@ func (t *suggester) repairs(both bool) {
 		g.Nodes = append(g.Nodes, t.s.Cluster.Forest().Nodes[n].Name)
 	}
 	text := fmt.Sprintf("it would start if everything on %s were in service", model.NodesText(g.Nodes))
+	if outOfService(t.s, set).onlyHeld() {
+		text = "it would start if others held no devices of " + model.NodesText(g.Nodes)
+	}
 	if len(jobs) > 0 {
 		text += fmt.Sprintf(" and %s had ended", t.s.jobList(t.j.Spec.User, jobs))
 	}

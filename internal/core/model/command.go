@@ -156,7 +156,9 @@ type LeafHealth struct {
 	Device int32         `json:"device"`
 	Part   int32         `json:"part,omitempty"` // of a device in parts
 	Good   bool          `json:"good"`
-	Reason string        `json:"reason,omitempty"`
+	// HeldByOthers says that it is not broken: somebody else's program has it.
+	HeldByOthers bool   `json:"held_by_others,omitempty"`
+	Reason       string `json:"reason,omitempty"`
 }
 
 // Progress is what a task reported about itself. Zero values were not given.

@@ -89,6 +89,7 @@ const (
 	UserLimit         Code = "UserLimit"         // its user has all that one user may have in the VC
 	BackOff           Code = "BackOff"           // refused starts or a retry delay, until a time
 	BadHardware       Code = "BadHardware"       // it would fit if bad hardware were healthy
+	HeldByOthers      Code = "HeldByOthers"      // it would fit if no program of others had devices
 	Draining          Code = "Draining"          // it would fit if no attempts drained
 	WaitingPreemption Code = "WaitingPreemption" // its cells are reserved, victims are being stopped
 	HeldBack          Code = "HeldBack"          // it would fit, but its policy keeps it waiting
@@ -125,7 +126,11 @@ type VCStatus struct {
 	Lent          int32 `json:"lent"`               // lent to opportunistic jobs of other VCs
 	// Bad are leaves of its bound cells that are bad, or on nodes that are down or suspect; those
 	// of cordoned nodes are not bad.
-	Bad     int32      `json:"bad"`
+	Bad int32 `json:"bad"`
+	// HeldByOthers are leaves of its bound cells that are not bad, are not in use, and get no new
+	// work since a program that is no job's has devices of their node.
+	HeldByOthers int32 `json:"held_by_others,omitempty"`
+
 	Waiting int32      `json:"waiting"` // jobs
 	Active  int32      `json:"active"`  // jobs
 	Cells   []QuotaUse `json:"cells"`
@@ -152,6 +157,7 @@ func (v *VCStatus) Sum() {
 		v.Opportunistic += u.Opportunistic
 		v.Lent += u.Lent
 		v.Bad += u.Bad
+		v.HeldByOthers += u.HeldByOthers
 	}
 }
 

@@ -66,23 +66,28 @@ type GangReason struct {
 }
 
 // LevelUse counts the cells of one level of a chain as one gang sees them. Each
-// cell is counted once: Cells = Bad + Cordoned + Avoided + sum of Held + Lent + Free.
+// cell is counted once: Cells = Bad + HeldByOthers + Cordoned + Avoided + sum of Held + Lent +
+// Free.
 type LevelUse struct {
-	Chain    cell.ChainName `json:"chain"`
-	Pinned   cell.PinnedID  `json:"pinned,omitempty"` // only cells inside that pinned cell
-	Level    cell.Level     `json:"level"`
-	Type     cell.TypeName  `json:"type"`
-	Cells    int32          `json:"cells"`
-	Wanted   int32          `json:"wanted"`             // cells that the gang takes if packed tightly
-	Owned    int32          `json:"owned,omitempty"`    // cells that its VC is guaranteed
-	Unused   int32          `json:"unused"`             // of Owned, not used by guaranteed work
-	Free     int32          `json:"free"`               // whole cells without any obstacle
-	Held     []VCCells      `json:"held,omitempty"`     // used or kept by guarantees, by VC
-	Lent     int32          `json:"lent"`               // used by opportunistic work alone
-	Bad      int32          `json:"bad"`                // something in it is bad, down or suspect
-	Cordoned int32          `json:"cordoned,omitempty"` // else something in it is cordoned
-	Avoided  int32          `json:"avoided"`            // the gang may not use all of its nodes
-	Until    Time           `json:"until,omitempty"`    // when a cell is left first, by limits
+	Chain  cell.ChainName `json:"chain"`
+	Pinned cell.PinnedID  `json:"pinned,omitempty"` // only cells inside that pinned cell
+	Level  cell.Level     `json:"level"`
+	Type   cell.TypeName  `json:"type"`
+	Cells  int32          `json:"cells"`
+	Wanted int32          `json:"wanted"`          // cells that the gang takes if packed tightly
+	Owned  int32          `json:"owned,omitempty"` // cells that its VC is guaranteed
+	Unused int32          `json:"unused"`          // of Owned, not used by guaranteed work
+	Free   int32          `json:"free"`            // whole cells without any obstacle
+	Held   []VCCells      `json:"held,omitempty"`  // used or kept by guarantees, by VC
+	Lent   int32          `json:"lent"`            // used by opportunistic work alone
+	Bad    int32          `json:"bad"`             // something in it is bad, down or suspect
+	// HeldByOthers are cells of which nothing is bad, and something is a program's that is not of
+	// a job.
+	HeldByOthers int32 `json:"held_by_others,omitempty"`
+
+	Cordoned int32 `json:"cordoned,omitempty"` // else something in it is cordoned
+	Avoided  int32 `json:"avoided"`            // the gang may not use all of its nodes
+	Until    Time  `json:"until,omitempty"`    // when a cell is left first, by limits
 }
 
 // VCCells counts cells that a VC's guarantee keeps.

@@ -71,6 +71,7 @@ type VCUse struct {
 	Opportunistic int32 `json:"opportunistic"` // borrowed
 	Lent          int32 `json:"lent"`          // to opportunistic jobs of others, see VCStatus
 	Bad           int32 `json:"bad"`           // of its bound cells, see VCStatus
+	HeldByOthers  int32 `json:"held_by_others,omitempty"`
 }
 
 // QuotaUse is one line of a VC's guarantee.
@@ -106,7 +107,11 @@ type NodeSKU struct {
 	Total int32          `json:"total"`
 	Used  int32          `json:"used"`
 	Bad   int32          `json:"bad"`
-	Fault string         `json:"fault,omitempty"` // why one of them is bad, where that is known
+	// HeldByOthers are those that get no new work, and are not bad: somebody else's program has
+	// devices of the node.
+	HeldByOthers int32  `json:"held_by_others,omitempty"`
+	Fault        string `json:"fault,omitempty"`   // why one is bad, where that is known
+	Holders      string `json:"holders,omitempty"` // which pods have what, such as "8 GPUs held by tenant/thief"
 	// Pretended is that its GPUs do not exist.
 	Pretended bool `json:"pretended,omitempty"`
 }

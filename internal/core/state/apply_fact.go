@@ -58,7 +58,7 @@ func (s *State) IsNews(f model.Fact) bool {
 			return false
 		}
 		i, bad := s.FindLeafNote(f)
-		return bad == f.Good || bad && s.Leaves[i].Reason != f.Reason
+		return bad == f.Good || bad && (s.Leaves[i].Reason != f.Reason || s.Leaves[i].HeldByOthers != f.HeldByOthers)
 	}
 	return false
 }
@@ -302,13 +302,14 @@ func (s *State) FindLeafNote(f model.LeafHealth) (int, bool) {
 
 func (s *State) applyLeafHealth(e model.LeafHealth) {
 	i, bad := s.FindLeafNote(e)
-	note := tables.LeafNote{Node: e.Node, SKU: e.SKU, Device: e.Device, Part: e.Part, Reason: e.Reason}
+	note := tables.LeafNote{Node: e.Node, SKU: e.SKU, Device: e.Device, Part: e.Part, HeldByOthers: e.HeldByOthers,
+		Reason: e.Reason}
 	if e.Good && bad {
 		s.Leaves = slices.Delete(s.Leaves, i, i+1)
 	} else if !e.Good && !bad {
 		s.Leaves = slices.Insert(s.Leaves, i, note)
 	} else if bad {
-		s.Leaves[i].Reason = e.Reason // another fault of the same leaf
+		s.Leaves[i] = note // another fault of the same leaf
 	}
 	s.updateLeafHealth(&note, !e.Good)
 	s.DirtyAll()

@@ -57,6 +57,13 @@ func (s *State) NotedBad(l cell.LeafID) bool {
 	return noted
 }
 
+// HeldByOthers reports whether a leaf gets no new work only since a program that is no job's has
+// devices of its node.
+func (s *State) HeldByOthers(l cell.LeafID) bool {
+	i, noted := s.FindLeafNote(s.LeafOf(l))
+	return noted && s.Leaves[i].HeldByOthers
+}
+
 // isDraining reports whether some attempt runs on a leaf's device without holding the leaf.
 func (s *State) isDraining(l cell.LeafID) bool {
 	return slices.ContainsFunc(s.Attempts, func(a tables.Attempt) bool {

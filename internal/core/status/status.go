@@ -333,7 +333,13 @@ func (s *Status) vcStatus(space int32) model.VCStatus {
 		}
 		first := f.Cells[r.Cell].FirstLeaf
 		for l := first; l < first+cell.LeafID(f.NumLeaves(r.Cell)); l++ {
-			if s.Cluster.LeafBad(l) || s.Cluster.NodeFaults(f.Cells[f.Leaves[l]].Node)&^cell.Cordoned != 0 {
+			away := s.Cluster.NodeFaults(f.Cells[f.Leaves[l]].Node)&^cell.Cordoned != 0
+			switch {
+			case !away && s.Cluster.LeafBad(l) && s.HeldByOthers(l):
+				if hold, _ := s.Cluster.Holder(l); hold == cell.None {
+					use.HeldByOthers++
+				}
+			case away || s.Cluster.LeafBad(l):
 				use.Bad++
 			}
 		}
@@ -397,11 +403,19 @@ func (s *Status) nodeSKU(c cell.CellID) model.NodeSKU {
 		if h, _ := s.Cluster.Holder(l); h != cell.None {
 			out.Used++
 		}
-		if s.Cluster.LeafBad(l) {
+		if !s.Cluster.LeafBad(l) {
+			continue
+		}
+		i, noted := s.FindLeafNote(s.LeafOf(l))
+		switch {
+		case noted && s.Leaves[i].HeldByOthers:
+			out.HeldByOthers++
+			out.Holders = cmp.Or(out.Holders, s.Leaves[i].Reason)
+		case noted:
+			out.Fault = cmp.Or(out.Fault, s.Leaves[i].Reason)
+			fallthrough
+		default:
 			out.Bad++
-			if i, noted := s.FindLeafNote(s.LeafOf(l)); noted {
-				out.Fault = cmp.Or(out.Fault, s.Leaves[i].Reason)
-			}
 		}
 	}
 	return out

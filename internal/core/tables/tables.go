@@ -244,13 +244,14 @@ type Refusal struct {
 	At  model.Time  `json:"at"`
 }
 
-// LeafNote is a bad leaf.
+// LeafNote is a bad leaf, or one that others hold.
 type LeafNote struct {
-	Node   cell.NodeName `json:"node"`
-	SKU    cell.TypeName `json:"sku"`
-	Device int32         `json:"device"`
-	Part   int32         `json:"part,omitempty"`
-	Reason string        `json:"reason,omitempty"`
+	Node         cell.NodeName `json:"node"`
+	SKU          cell.TypeName `json:"sku"`
+	Device       int32         `json:"device"`
+	Part         int32         `json:"part,omitempty"`
+	HeldByOthers bool          `json:"held_by_others,omitempty"` // see model.LeafHealth
+	Reason       string        `json:"reason,omitempty"`
 }
 
 // EndedJob is a job that is over, with how and when. Its status is made when it is asked for.

@@ -92,3 +92,48 @@ func Unkept(e *Executor, skus []cell.SKU) (list []string) {
 	}
 	return list
 }
+
+// Room is what the leaves of a node have together by the cluster file.
+type Room struct {
+	Node               cell.NodeName
+	MilliCPU, MemoryMB int64
+}
+
+// LessRoom says which nodes have less for jobs than that, because of the pods that each node runs,
+// in one sentence; "" when none has, or it is not known.
+func LessRoom(e *Executor, rooms []Room) string {
+	if !e.synced() {
+		return ""
+	}
+	var short []string
+	for _, r := range rooms {
+		n, taken := e.node(string(r.Node)), e.others.eachNode(string(r.Node))
+		if n == nil || taken == (amount{}) {
+			continue
+		}
+		cpu := n.Status.Allocatable.Cpu().MilliValue() - taken.milliCPU
+		memory := n.Status.Allocatable.Memory().Value()>>20 - taken.memoryMB
+		var lacks []string
+		if r.MilliCPU > cpu {
+			lacks = append(lacks, fmt.Sprintf("%s CPUs of %s", cores(cpu), cores(r.MilliCPU)))
+		}
+		if r.MemoryMB > memory {
+			lacks = append(lacks, fmt.Sprintf("%d MiB of memory of %d MiB", memory, r.MemoryMB))
+		}
+		if len(lacks) > 0 {
+			short = append(short, fmt.Sprintf("%s (%s)", r.Node, strings.Join(lacks, " and ")))
+		}
+	}
+	if len(short) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("nodes have less for jobs than the cluster file says, since pods of DaemonSets ask "+
+		"for the rest: %s; "+
+		"lower cpu and memory in skuTypes, else jobs that ask for all of such a node are refused there",
+		FirstFew(short))
+}
+
+// cores writes thousandths of a core as cores.
+func cores(milli int64) string {
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%d.%03d", milli/1000, milli%1000), "0"), ".")
+}

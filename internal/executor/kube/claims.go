@@ -66,6 +66,9 @@ func (c claims) of(ctx context.Context, t *podTask) ([]*api.Claim, *model.TaskRe
 	if err != nil {
 		return nil, &model.TaskRefused{Reason: fmt.Sprintf("node %s cannot give its devices: %v", node, err)}, nil
 	}
+	for _, one := range list {
+		one.Labels = map[string]string{pods.ClusterLabel: c.maker.Short()}
+	}
 	return list, nil, nil
 }
 
@@ -246,16 +249,76 @@ func (c claims) look() {
 	for i := range list {
 		published[list[i].Spec.NodeName] = append(published[list[i].Spec.NodeName], list[i])
 	}
-	why := map[string]map[string]string{}
+	why, held := map[string]map[string]string{}, map[string]map[string]string{}
+	others := c.ofOthers(ctx, drivers)
 	for node, leaves := range claimed {
 		why[node] = cannotBeClaimed(node, leaves, published[node])
+		held[node] = heldByClaims(leaves, published[node], others)
 	}
 	c.mu.Lock()
 	for node, s := range c.seen {
-		s.claims = why[node]
+		s.claims, s.held = why[node], held[node]
 	}
 	c.mu.Unlock()
 	health(c).leavesAgain()
+}
+
+// deviceOf is a device of a driver's pool.
+type deviceOf struct{ driver, pool, device string }
+
+// ofOthers says of the devices of some drivers which pods of others have them by a claim, as
+// NAMESPACE/NAME. Where Comb may not see that, it is none.
+func (c claims) ofOthers(ctx context.Context, drivers map[string]bool) map[deviceOf]string {
+	if len(drivers) == 0 {
+		return nil
+	}
+	list, err := c.o.API.ClaimsOfOthers(ctx, pods.ClusterLabel, c.maker.Short(), drivers)
+	if err != nil {
+		if c.ctx.Err() == nil {
+			c.o.Log.Warn("it cannot be looked at which devices claims of others have", "error", api.ErrorText(err))
+		}
+		return nil
+	}
+	own := "comb-" + c.maker.Short() + "-" // of versions that gave claims no label
+	have := map[deviceOf]string{}
+	for i := range list {
+		held := &list[i]
+		if strings.HasPrefix(held.Name, own) && c.spaces.watched(held.Namespace) != nil {
+			continue
+		}
+		for _, g := range held.Given {
+			have[deviceOf{g.Driver, g.Pool, g.Device}] = shortened(held.Namespace + "/" + cmp.Or(held.Pod, held.Name))
+		}
+	}
+	return have
+}
+
+// heldByClaims returns which devices of a node's leaves others have by claims, keyed as in
+// fault.claims.
+func heldByClaims(leaves []Leaf, published []api.Slice, have map[deviceOf]string) map[string]string {
+	out := map[string]string{}
+	for i := range leaves {
+		l := &leaves[i]
+		first := int32(int64(l.Device) * l.GPUs)
+		for gpu := first; gpu < first+int32(min(l.GPUs, maxGPUs)); gpu++ {
+			name := api.DRANames(l.DRA, []int32{gpu})[0]
+			if by := inPools(published, l.DRA.Driver, name, have); by != "" {
+				out[claimKey(l.DRA, gpu)] = name + " held by " + by
+			}
+		}
+	}
+	return out
+}
+
+// inPools says which pod has a driver's device by its name, in one of the pools of some slices.
+func inPools(published []api.Slice, driver, name string, have map[deviceOf]string) string {
+	for i := range published {
+		s := &published[i].Spec
+		if by := have[deviceOf{driver, s.Pool.Name, name}]; by != "" && s.Driver == driver {
+			return by
+		}
+	}
+	return ""
 }
 
 // cannotBeClaimed returns why devices of a node's leaves are not given to claims, keyed as in

@@ -32,3 +32,13 @@ func AllAdopted(e *Executor) bool {
 // SetRoomPause sets after how long it is tried again to set CPUs and memory aside. No executor may
 // be open.
 func SetRoomPause(d time.Duration) { reservePause = d }
+
+// SeenNodes is of how many nodes something is kept.
+func SeenNodes(e *Executor) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.seen)
+}
+
+// LookForForged looks for pods with a forged label, as is done each half minute.
+func LookForForged(e *Executor) { e.spaces.lookForForged() }

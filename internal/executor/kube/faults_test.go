@@ -70,6 +70,7 @@ type driver struct {
 	// which the executor said that it knows nothing.
 	stripped, unknown map[taskOf]string
 	identity          func(model.Subject) (executor.Identity, error) // nil asks for none
+	change            func(*kube.Options)                            // nil changes nothing
 }
 
 // taskOf is one task of an attempt.
@@ -98,8 +99,14 @@ func newDriver(t *testing.T, seed uint64) *driver {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: d.hear, Namespace: d.namespaceOf, Identity: d.identity,
-			Limits: kube.Limits{Binding: 3 * time.Second, Image: 3 * time.Second, Log: 200 * time.Millisecond, Gone: 300 * time.Millisecond}})
+		o := kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c",
+			Tell: d.hear, Namespace: d.namespaceOf, Identity: d.identity,
+			Limits: kube.Limits{Binding: 3 * time.Second, Image: 3 * time.Second, Log: 200 * time.Millisecond,
+				Gone: 300 * time.Millisecond}}
+		if d.change != nil {
+			d.change(&o)
+		}
+		e, err := kube.New(o)
 		if err != nil {
 			t.Fatal(err)
 		}

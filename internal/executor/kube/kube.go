@@ -82,8 +82,9 @@ type Executor struct {
 	maker pods.Maker
 
 	spaces  *podNamespaces // where pods are
-	nodes   cache.Store    // as the API server told last
-	synced  func() bool    // reports whether all nodes and pods were listed once
+	others  *podsOfOthers
+	nodes   cache.Store // as the API server told last
+	synced  func() bool // reports whether all nodes and pods were listed once
 	queue   workqueue.TypedRateLimitingInterface[string]
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -142,10 +143,15 @@ func New(o Options) (*Executor, error) {
 		return nil, err
 	}
 	first := e.spaces.all()
+	e.others = &podsOfOthers{label: pods.ClusterLabel, cluster: e.maker.Short(), log: o.Log,
+		ours: e.spaces.ours, look: health{e}.lookIfThere}
+	others := e.others.watch(o.API)
 	e.synced = func() bool {
-		return watch.HasSynced() && !slices.ContainsFunc(first, func(sp *podNamespace) bool { return !sp.seen() })
+		return watch.HasSynced() && e.others.seen() &&
+			!slices.ContainsFunc(first, func(sp *podNamespace) bool { return !sp.seen() })
 	}
 	e.goes(func() { watch.RunWithContext(e.ctx) })
+	e.goes(func() { others(e.ctx) })
 	e.goes(e.begin)
 	return e, nil
 }
@@ -168,6 +174,7 @@ func (e *Executor) begin() {
 		e.goes(e.work)
 	}
 	e.goes(e.lookAgain)
+	e.spaces.lookForForged()
 }
 
 func (e *Executor) work() {
@@ -414,6 +421,7 @@ func (e *Executor) lookAgain() {
 		}
 		claims{e}.look()
 		e.spaces.close()
+		e.spaces.lookForForged()
 	}
 }
 

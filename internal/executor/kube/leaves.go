@@ -21,6 +21,8 @@ type fault struct {
 	gpus    string            // why all GPUs are bad
 	devices map[int64]string  // why single GPUs are bad, by their index on the node
 	claims  map[string]string // the same for claimed devices, by driver and device
+	held    string            // which pods of others have GPUs; "": none
+	heldBy  map[string]string // which pods of others have claimed devices, as claims
 }
 
 // Leaf is a leaf of a node: a number of GPUs with consecutive indices; 0 is a slot of CPUs.
@@ -92,6 +94,32 @@ func clipped(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
+// note says of a leaf whether it is good, and if not, why.
+func (f *fault) note(l *Leaf) {
+	if l.Reason = f.of(l); l.Reason == "" {
+		l.Reason = f.holder(l)
+		l.HeldByOthers = l.Reason != ""
+	}
+	l.Good = l.Reason == ""
+}
+
+// holder says which pods of others keep a leaf from new work; "" when none does.
+func (f *fault) holder(l *Leaf) string {
+	if l.GPUs == 0 {
+		return ""
+	}
+	if f.held != "" {
+		return f.held
+	}
+	first := int64(l.Device) * l.GPUs
+	for gpu := first; len(f.heldBy) > 0 && gpu < first+min(l.GPUs, maxGPUs); gpu++ {
+		if by := f.heldBy[claimKey(l.DRA, int32(gpu))]; by != "" {
+			return by
+		}
+	}
+	return ""
+}
+
 // of says why a leaf is bad; "" when it is not.
 func (f *fault) of(l *Leaf) string {
 	if f.node != "" || l.GPUs == 0 {
@@ -134,11 +162,14 @@ func networkOf(e *Executor, t *podTask) (string, error) {
 const maxGPUs = 1 << 10 // of a leaf; more are not looked at
 
 func (f *fault) same(g *fault) bool {
-	return f.node == g.node && f.gpus == g.gpus && maps.Equal(f.devices, g.devices) && maps.Equal(f.claims, g.claims)
+	return f.node == g.node && f.gpus == g.gpus && f.held == g.held &&
+		maps.Equal(f.devices, g.devices) && maps.Equal(f.claims, g.claims) &&
+		maps.Equal(f.heldBy, g.heldBy)
 }
 
 func (f *fault) none() bool {
-	return f.node == "" && f.gpus == "" && len(f.devices) == 0 && len(f.claims) == 0
+	return f.node == "" && f.gpus == "" && f.held == "" &&
+		len(f.devices) == 0 && len(f.claims) == 0 && len(f.heldBy) == 0
 }
 
 // leaves tells which leaves of a node are bad. It tells all leaves when that has changed or was
@@ -152,17 +183,23 @@ func (h health) leaves(name string, n *corev1.Node) {
 	h.mu.Lock()
 	s := h.seenOf(name)
 	had := s.fault
-	f.claims = s.claims
+	f.claims, f.heldBy = s.claims, s.held
 	h.mu.Unlock()
+	var list []Leaf
+	if h.others.onNode(name) {
+		list = h.o.Leaves(cell.NodeName(name))
+		f.held = h.others.heldBy(name, resourcesOf(list))
+	}
 	changed := had == nil || !had.same(&f)
 	if !changed && f.none() {
 		return
 	}
-	list := h.o.Leaves(cell.NodeName(name))
+	if list == nil {
+		list = h.o.Leaves(cell.NodeName(name))
+	}
 	for i := range list {
 		l := list[i]
-		l.Reason = f.of(&l)
-		if l.Good = l.Reason == ""; changed || !l.Good {
+		if f.note(&l); changed || !l.Good {
 			h.o.Tell(l.LeafHealth)
 		}
 	}
@@ -171,6 +208,15 @@ func (h health) leaves(name string, n *corev1.Node) {
 		s.fault = &f
 		h.mu.Unlock()
 	}
+}
+
+// resourcesOf are the resources that a cluster file names for leaves.
+func resourcesOf(leaves []Leaf) map[string]bool {
+	names := map[string]bool{}
+	for i := range leaves {
+		names[leaves[i].Resource] = true
+	}
+	return names
 }
 
 // LookAtLeaves tells which leaves are bad, once a configuration is known that has them: what was

@@ -109,3 +109,42 @@ func TestClaimedLeaves(t *testing.T) {
 		t.Errorf("of 8 devices of a node without a slice %d cannot be claimed", len(all))
 	}
 }
+
+// TestLeavesOfClaimsOfOthers: a leaf of which others have a device by a claim is held by them; one
+// that cannot be claimed at all is bad.
+func TestLeavesOfClaimsOfOthers(t *testing.T) {
+	sku := cell.DRA{Class: "c", Driver: "gpu.d", Device: "gpu-%d", Attribute: "uuid"}
+	var leaves []Leaf
+	for device := range int32(4) {
+		leaves = append(leaves, Leaf{LeafHealth: model.LeafHealth{Device: device}, GPUs: 2, DRA: sku})
+	}
+	s := api.Slice{Spec: api.SliceSpec{Driver: "gpu.d", NodeName: "n1", Pool: api.Pool{Name: "pool-1"}}}
+	for _, name := range []string{"gpu-0", "gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5", "gpu-6"} {
+		s.Spec.Devices = append(s.Spec.Devices, api.Device{Name: name})
+	}
+	have := map[deviceOf]string{
+		{"gpu.d", "pool-1", "gpu-1"}: "tenant/thief", {"gpu.d", "pool-1", "gpu-6"}: "tenant/thief",
+		{"gpu.d", "pool-2", "gpu-2"}: "tenant/elsewhere", {"net.d", "pool-1", "gpu-4"}: "tenant/network",
+	}
+	published := []api.Slice{s}
+	f := fault{claims: cannotBeClaimed("n1", leaves, published), heldBy: heldByClaims(leaves, published, have)}
+	for i, want := range []model.LeafHealth{
+		{Device: 0, HeldByOthers: true, Reason: "gpu-1 held by tenant/thief"}, {Device: 1, Good: true},
+		{Device: 2, Good: true}, {Device: 3, Reason: "its driver gpu.d publishes no device gpu-7 there"},
+	} {
+		if f.note(&leaves[i]); leaves[i].LeafHealth != want {
+			t.Errorf("leaf %d is told as %+v, want %+v", i, leaves[i].LeafHealth, want)
+		}
+	}
+	if f.same(&fault{claims: f.claims}) || f.none() || (&fault{heldBy: f.heldBy}).none() {
+		t.Error("what others have by claims is not told apart")
+	}
+	f.held = "2 GPUs held by tenant/other"
+	slot := Leaf{}
+	if f.note(&leaves[1]); leaves[1].Reason != f.held || !leaves[1].HeldByOthers {
+		t.Errorf("with a pod that a plugin gave GPUs leaf 1 is %+v", leaves[1].LeafHealth)
+	}
+	if f.note(&slot); !slot.Good {
+		t.Errorf("a slot of CPUs is %+v", slot.LeafHealth)
+	}
+}

@@ -494,3 +494,44 @@ func (s *podNamespaces) stray(sp *podNamespace, pod *corev1.Pod) bool {
 	e.seenOf(pods.NodeOf(pod)).lost[key] = true
 	return true
 }
+
+// ours reports whether a pod is a task's, whatever its labels say.
+func (s *podNamespaces) ours(space, name string) bool {
+	if _, _, ok := s.e.maker.Parse(name); !ok {
+		return false
+	}
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	t := s.e.tasks[name]
+	return t != nil && t.space == space || s.e.tasks[strayKey(space, name)] != nil
+}
+
+// lookForForged looks for pods that have the label of this Comb, and are not its own. It is done
+// now and then: until it is, what such a pod has is refused to jobs by kube-scheduler or the node.
+func (s *podNamespaces) lookForForged() {
+	var list []api.Other
+	var names []string
+	for _, sp := range s.all() {
+		names = append(names, sp.name)
+		for _, key := range sp.pods.ListKeys() {
+			if pod := sp.pod(baseOf(key)); pod != nil && s.isForged(pod) {
+				list = append(list, api.OtherOf(pod))
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(s.e.ctx, 20*time.Second)
+	defer cancel()
+	elsewhere, err := s.e.o.API.Labelled(ctx, pods.ClusterLabel, s.e.maker.Short(), names)
+	if err != nil {
+		return // it is said elsewhere that they cannot be seen, or that the API server is away
+	}
+	s.e.others.setForged(append(list, elsewhere...))
+}
+
+// isForged reports whether a pod on a node that has not ended has the label of this Comb, and is
+// not its own.
+func (s *podNamespaces) isForged(pod *corev1.Pod) bool {
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return pod.Spec.NodeName != "" && !ended && pod.Labels[pods.ClusterLabel] == s.e.maker.Short() &&
+		!s.ours(pod.Namespace, pod.Name) && !s.e.maker.Sealed(pod)
+}

@@ -65,6 +65,7 @@ type nodeSeen struct {
 	again   *time.Timer         // the timer for the next look at it
 	fault   *fault              // of its leaves, as told last; nil: never told
 	claims  map[string]string   // why devices cannot be claimed, as in fault
+	held    map[string]string   // which others have them by claims, likewise
 	hidden  string              // a namespace that Comb cannot see and that may hold some of lost
 }
 
@@ -125,6 +126,14 @@ func (h health) changed(name string) {
 		return
 	}
 	h.spaces.again()
+}
+
+// lookIfThere looks at a node of the cluster. Others may name any node: of one that the cluster
+// lacks nothing is kept.
+func (h health) lookIfThere(name string) {
+	if h.ctx.Err() == nil && h.node(name) != nil {
+		h.changed(name)
+	}
 }
 
 // see notes the state of a node, and reports whether it must be told.

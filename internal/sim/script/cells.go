@@ -170,7 +170,8 @@ func (s *Session) assertVC(a *args) ([]string, error) {
 	}
 	return compare(a, []fact{
 		{"guaranteed", fmt.Sprint(v.Guaranteed)}, {"used", fmt.Sprint(v.Used)}, {"borrowed", fmt.Sprint(v.Opportunistic)},
-		{"lent", fmt.Sprint(v.Lent)}, {"bad", fmt.Sprint(v.Bad)}, {"waiting", fmt.Sprint(v.Waiting)},
+		{"lent", fmt.Sprint(v.Lent)}, {"bad", fmt.Sprint(v.Bad)},
+		{"held", fmt.Sprint(v.HeldByOthers)}, {"waiting", fmt.Sprint(v.Waiting)},
 		{"active", fmt.Sprint(v.Active)}, {"bound", fmt.Sprint(bound)},
 	}), nil
 }

@@ -150,7 +150,8 @@ func (s *Session) explainGang(out *strings.Builder, g *model.GangReason) {
 		for _, part := range []struct {
 			n    int32
 			what string
-		}{{l.Owned, "guaranteed"}, {l.Unused, "of these unused"}, {l.Free, "free"}, {l.Lent, "lent"}, {l.Bad, "bad"}, {l.Cordoned, "cordoned"}, {l.Avoided, "avoided"}} {
+		}{{l.Owned, "guaranteed"}, {l.Unused, "of these unused"}, {l.Free, "free"}, {l.Lent, "lent"}, {l.Bad, "bad"},
+			{l.HeldByOthers, "held by others"}, {l.Cordoned, "cordoned"}, {l.Avoided, "avoided"}} {
 			if part.n > 0 {
 				fmt.Fprintf(out, ", %d %s", part.n, part.what)
 			}

@@ -177,7 +177,7 @@ func (s *Session) doNode(c command) (string, error) {
 	return "", nil
 }
 
-// doLeaf changes one device: leaf n1:0 bad|good [sku=gpu] [reason=...].
+// doLeaf changes one device: leaf n1:0 bad|held|good [sku=gpu] [reason=...].
 func (s *Session) doLeaf(c command) (string, error) {
 	name, device, _ := strings.Cut(c.args.word(0), ":")
 	device, part, inParts := strings.Cut(device, ":")
@@ -194,15 +194,15 @@ func (s *Session) doLeaf(c command) (string, error) {
 		return "", err
 	}
 	h := model.LeafHealth{Node: node, Device: int32(index), Part: int32(slice), SKU: cell.TypeName(c.args.text("sku", "")),
-		Good: c.args.word(1) == "good", Reason: c.args.text("reason", "")}
+		Good: c.args.word(1) == "good", HeldByOthers: c.args.word(1) == "held", Reason: c.args.text("reason", "")}
 	if h.SKU == "" {
 		h.SKU, err = s.onlySKU(node)
 	}
 	if err != nil {
 		return "", err
 	}
-	if w := c.args.word(1); w != "good" && w != "bad" {
-		return "", fmt.Errorf("leaf: %q is neither good nor bad", w)
+	if w := c.args.word(1); w != "good" && w != "bad" && w != "held" {
+		return "", fmt.Errorf("leaf: %q is none of good, bad, held", w)
 	}
 	s.world.Leaf(h)
 	return "", c.args.done(2)

@@ -196,8 +196,11 @@ func (s *Session) record(r model.Record) {
 		if s.inParts(e.SKU) {
 			part = fmt.Sprintf(":%d", e.Part)
 		}
-		s.line(r.Time, "%s:%d%s (%s) is %s%s", e.Node, e.Device, part, e.SKU,
-			map[bool]string{true: "good", false: "bad"}[e.Good], because(e.Reason))
+		is := map[bool]string{true: "good", false: "bad"}[e.Good]
+		if e.HeldByOthers {
+			is = "held by others"
+		}
+		s.line(r.Time, "%s:%d%s (%s) is %s%s", e.Node, e.Device, part, e.SKU, is, because(e.Reason))
 	case model.NodeAvoided:
 		s.line(r.Time, "%s avoids %s until %s", s.owners.gang(s.jobs[e.Job], e.Gang), e.Node, s.clock(e.Until))
 	case model.NodeSuspected:

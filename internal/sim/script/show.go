@@ -187,6 +187,9 @@ func (s *Session) showNode(out *strings.Builder, n model.NodeStatus) {
 		if k.Bad > 0 {
 			fmt.Fprintf(out, ", %s bad", k.Number(k.Bad))
 		}
+		if k.HeldByOthers > 0 {
+			fmt.Fprintf(out, ", %s held by others%s", k.Number(k.HeldByOthers), because(k.Holders))
+		}
 	}
 	out.WriteString("\n")
 }

@@ -42,7 +42,7 @@ const thoughtEach = 16
 
 // counted checks that an explanation counts each cell of a level once.
 func (c *checker) counted(job model.JobName, l *model.LevelUse) {
-	n := l.Free + l.Lent + l.Bad + l.Cordoned + l.Avoided
+	n := l.Free + l.Lent + l.Bad + l.HeldByOthers + l.Cordoned + l.Avoided
 	for _, h := range l.Held {
 		n += h.Cells
 	}

@@ -212,6 +212,10 @@ total: 3 nodes, 6 devices, 1 chain, 1 virtual cluster
 	if got := Summary(c); got != want {
 		t.Error(cmp.Diff(want, got))
 	}
+	sums := []Capacity{{Node: "a", GPU: 2}, {Node: "b", GPU: 2}, {Node: "c", GPU: 2}}
+	if got := NodeSums(c.Config); !cmp.Equal(got, sums) {
+		t.Errorf("its nodes have %+v", got)
+	}
 	if got := Brief(c.Config); got != "3 nodes, 6 GPUs, virtual cluster v" {
 		t.Error(got)
 	}
@@ -249,6 +253,9 @@ total: 1 node, 3 devices, 1 chain, 1 virtual cluster
 	}
 	if err := CheckMachine(c, Capacity{MilliCPU: Unlimited, MemoryMB: Unlimited, GPU: Unlimited}); err != nil {
 		t.Error(err)
+	}
+	if got := NodeSums(c); !cmp.Equal(got, []Capacity{{Node: "host", MilliCPU: 1500, MemoryMB: 300, GPU: 3}}) {
+		t.Errorf("its node has %+v", got)
 	}
 	err := CheckMachine(c, Capacity{MilliCPU: 1250, MemoryMB: 299, GPU: 2})
 	want := "the nodes of this cluster file all stand on this machine, and their cells together have 1.5 CPU cores, but the machine has 1.25; " +

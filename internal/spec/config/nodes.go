@@ -153,6 +153,41 @@ func NodeNames(c *model.Config) (names []cell.NodeName) {
 	return names
 }
 
+// NodeSums are what the leaves of each node have together, in the order of the file.
+func NodeSums(c *model.Config) (list []Capacity) {
+	skus, at := map[cell.TypeName]cell.SKU{}, map[cell.NodeName]int{}
+	for _, s := range c.Cluster.SKUs {
+		skus[s.Name] = s
+	}
+	for i := range c.Cluster.Cells {
+		ch := &c.Cluster.Chains[chainIndex(&c.Cluster, &c.Cluster.Cells[i])]
+		sku, leaves := skus[ch.Levels[0].Type], int64(1)
+		node := slices.IndexFunc(ch.Levels, func(l cell.LevelSpec) bool { return l.IsNode })
+		for _, l := range ch.Levels[1 : node+1] {
+			leaves *= int64(l.Fanout)
+		}
+		var walk func(*cell.CellSpec)
+		walk = func(s *cell.CellSpec) {
+			if s.Type != ch.Levels[node].Type {
+				for k := range s.Children {
+					walk(&s.Children[k])
+				}
+				return
+			}
+			name := cell.NodeName(s.Address)
+			if _, seen := at[name]; !seen {
+				at[name], list = len(list), append(list, Capacity{Node: name})
+			}
+			sum := &list[at[name]]
+			sum.MilliCPU += leaves * sku.MilliCPU
+			sum.MemoryMB += leaves * sku.MemoryMB
+			sum.GPU += leaves * sku.GPU
+		}
+		walk(&c.Cluster.Cells[i])
+	}
+	return list
+}
+
 // nodeTypes returns the types that are nodes.
 func nodeTypes(spec *cell.Spec) map[cell.TypeName]bool {
 	out := map[cell.TypeName]bool{}

@@ -168,6 +168,28 @@ func (s *Server) EndContainer(pod string, code int32) {
 	}
 }
 
+// Put makes a pod that no kubelet of this package looks at, or changes it. It is as it is given.
+func (s *Server) Put(pod *corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pod = pod.DeepCopy()
+	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	if pod.UID == "" {
+		pod.UID = types.UID(fmt.Sprintf("uid-%d", s.version+1))
+	}
+	s.foreign[keyOf(pod)] = true
+	s.put("pods", pod)
+}
+
+// Drop removes what Put made.
+func (s *Server) Drop(pod *corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.objects["pods"][keyOf(pod)]; o != nil {
+		s.remove("pods", o)
+	}
+}
+
 // Linger lets the containers that start from now on run until they are ended.
 func (s *Server) Linger() {
 	s.mu.Lock()
@@ -184,6 +206,27 @@ func (s *Server) Unmark(key string) {
 		pod.Annotations = nil
 		s.put("pods", pod)
 	}
+}
+
+// Unlabel takes all labels off a pod, as a tenant may.
+func (s *Server) Unlabel(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pod, ok := s.objects["pods"][key].(*corev1.Pod); ok {
+		pod = pod.DeepCopy()
+		pod.Labels = nil
+		s.put("pods", pod)
+	}
+}
+
+// Label is a label of a pod.
+func (s *Server) Label(key, name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.objects["pods"][key]; o != nil {
+		return o.GetLabels()[name]
+	}
+	return ""
 }
 
 // Runs reports whether a container of a pod runs somewhere.
@@ -225,7 +268,9 @@ func (s *Server) run() {
 		s.tick++
 		names := make([]string, 0, len(s.objects["pods"]))
 		for name := range s.objects["pods"] {
-			names = append(names, name)
+			if !s.foreign[name] {
+				names = append(names, name)
+			}
 		}
 		slices.Sort(names)
 		for _, name := range names {

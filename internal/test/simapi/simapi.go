@@ -23,6 +23,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -62,6 +64,7 @@ type Server struct {
 	review   func(space string) (allowed, answers bool)
 	events   map[string][]event // by resource
 	machines map[string]*machine
+	foreign  map[string]bool // pods that no kubelet of this package looks at, by key
 	tick     int64
 	others   bool // claims are given other devices than they ask for
 	linger   bool // containers do not end by themselves
@@ -73,7 +76,45 @@ type event struct {
 	version int64
 	kind    watch.EventType
 	space   string // the namespace of the object
-	body    []byte // of it
+	key     string
+	labels  labels.Set
+	fields  fields.Set // those by which it can be selected
+	body    []byte     // of it
+}
+
+// selection is which objects a request is about.
+type selection struct {
+	labels labels.Selector
+	fields fields.Selector
+}
+
+func selectionOf(r *http.Request) (s selection, err error) {
+	q := r.URL.Query()
+	if s.labels, err = labels.Parse(q.Get("labelSelector")); err != nil {
+		return s, err
+	}
+	s.fields, err = fields.ParseSelector(q.Get("fieldSelector"))
+	return s, err
+}
+
+func (s selection) has(l labels.Set, f fields.Set) bool {
+	return s.labels.Matches(l) && s.fields.Matches(f)
+}
+
+func (s selection) all() bool { return s.labels.Empty() && s.fields.Empty() }
+
+func fieldsOf(o metav1.Object) fields.Set {
+	set := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
+	switch o := o.(type) {
+	case *corev1.Pod:
+		set["spec.nodeName"], set["status.phase"] = o.Spec.NodeName, string(o.Status.Phase)
+	case *resourcev1.ResourceSlice:
+		set["spec.driver"] = o.Spec.Driver
+		if o.Spec.NodeName != nil {
+			set["spec.nodeName"] = *o.Spec.NodeName
+		}
+	}
+	return set
 }
 
 // New makes one whose faults and kubelets follow a seed.
@@ -86,7 +127,7 @@ func New(seed uint64) *Server {
 	s := &Server{rand: rand.New(rand.NewPCG(seed, 26)), decoder: serializer.NewCodecFactory(scheme).UniversalDeserializer(), end: make(chan struct{}),
 		objects:  map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "configmaps": {}, "secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
-		machines: map[string]*machine{}, closed: map[string]bool{}, asked: map[string]int{}}
+		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{}}
 	s.news = sync.NewCond(&s.mu)
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = s.http.URL
@@ -130,6 +171,21 @@ func (s *Server) Forbid(space string, forbidden bool) {
 	defer s.mu.Unlock()
 	s.closed[space] = forbidden
 	s.news.Broadcast()
+}
+
+// ForbidAll lets a resource not be asked for in all namespaces at a time, and cuts such watches, or
+// allows it again.
+func (s *Server) ForbidAll(resource string, forbidden bool) {
+	s.Forbid(everywhere(resource), forbidden)
+}
+
+// everywhere stands for all namespaces of a resource among those in which nothing is allowed.
+func everywhere(resource string) string { return "every " + resource }
+
+// forbidden reports whether a resource may not be asked for in a namespace; "" is all of them.
+// s.mu is held.
+func (s *Server) forbidden(resource, space string) bool {
+	return s.closed[space] || space == "" && s.closed[everywhere(resource)]
 }
 
 // Review has reviews of rights answered by a function, for each namespace; without one all is
@@ -237,7 +293,8 @@ func (s *Server) remove(resource string, o metav1.Object) {
 func (s *Server) tell(resource string, kind watch.EventType, o metav1.Object) {
 	s.version++
 	o.SetResourceVersion(fmt.Sprint(s.version))
-	s.events[resource] = append(s.events[resource], event{s.version, kind, o.GetNamespace(), text(o)})
+	s.events[resource] = append(s.events[resource], event{s.version, kind, o.GetNamespace(), keyOf(o),
+		maps.Clone(o.GetLabels()), fieldsOf(o), text(o)})
 	s.news.Broadcast()
 }
 
@@ -264,7 +321,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.asked[what+" in "+space]++
 	var refusal *apierrors.StatusError
 	after, lost := "", false
-	if !away && (s.closed[space] || resource == "namespaces" && s.closed[name]) {
+	if !away && (s.forbidden(resource, space) || resource == "namespaces" && s.closed[name]) {
 		s.asked[what+" refused in "+space]++
 		refusal = apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, fmt.Errorf("it may not be asked for in the namespace %q", space))
 	} else if !away && !watches {
@@ -358,7 +415,8 @@ func (s *Server) do(r *http.Request, p path) (out json.RawMessage, err error) {
 		s.make(resource, o)
 		return text(o), nil
 	case name == "" && r.Method == http.MethodGet:
-		return s.list(resource, p.space), nil
+		which, err := selectionOf(r)
+		return s.list(resource, p.space, which), err
 	case resource == "namespaces":
 		return text(metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}), nil // each that is asked for is there
 	case had == nil:
@@ -415,8 +473,8 @@ func (s *Server) make(resource string, o metav1.Object) {
 	s.put(resource, o)
 }
 
-// list is all of a resource in a namespace, or in all for "". s.mu is held.
-func (s *Server) list(resource, space string) json.RawMessage {
+// list is what is selected of a resource in a namespace, or in all for "". s.mu is held.
+func (s *Server) list(resource, space string, which selection) json.RawMessage {
 	out := struct {
 		metav1.TypeMeta `json:",inline"`
 		metav1.ListMeta `json:"metadata"`
@@ -428,7 +486,7 @@ func (s *Server) list(resource, space string) json.RawMessage {
 	}
 	out.ResourceVersion = fmt.Sprint(s.version)
 	for _, o := range s.objects[resource] {
-		if space == "" || o.GetNamespace() == space {
+		if (space == "" || o.GetNamespace() == space) && which.has(o.GetLabels(), fieldsOf(o)) {
 			out.Items = append(out.Items, o)
 		}
 	}
@@ -492,10 +550,54 @@ func (s *Server) patch(resource string, o metav1.Object, body []byte) error {
 	return nil
 }
 
+// told is what a watch was told of what it selects.
+type told struct {
+	which selection
+	last  map[string]bool // by key: it was there
+}
+
+// toldOf reads what a watch selects; all where that is no selection.
+func toldOf(r *http.Request) told {
+	which, err := selectionOf(r)
+	if err != nil {
+		which = selection{labels.Everything(), fields.Everything()}
+	}
+	return told{which, map[string]bool{}}
+}
+
+// begin takes what was told up to a version.
+func (t *told) begin(list []event, version int64) {
+	for i := range list {
+		if list[i].version <= version {
+			t.kindOf(&list[i])
+		}
+	}
+}
+
+// kindOf is what an event is to the watch, "" for nothing: what is changed so that it is no longer
+// selected is deleted to it.
+func (t *told) kindOf(e *event) watch.EventType {
+	if t.which.all() {
+		return e.kind
+	}
+	was, is := t.last[e.key], e.kind != watch.Deleted && t.which.has(e.labels, e.fields)
+	t.last[e.key] = is
+	switch {
+	case !was && !is:
+		return ""
+	case !is:
+		return watch.Deleted
+	case !was:
+		return watch.Added
+	}
+	return watch.Modified
+}
+
 // watch tells what happens to a resource, until something goes wrong.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource, space string) {
 	var from int64
 	_, _ = fmt.Sscan(r.URL.Query().Get("resourceVersion"), &from)
+	known := toldOf(r)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	frame := func(kind watch.EventType, object []byte) {
@@ -509,7 +611,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource, space s
 	defer s.mu.Unlock()
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
 		for _, o := range s.objects[resource] {
-			if space == "" || o.GetNamespace() == space {
+			if (space == "" || o.GetNamespace() == space) && known.which.has(o.GetLabels(), fieldsOf(o)) {
 				frame(watch.Added, text(o))
 			}
 		}
@@ -517,7 +619,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource, space s
 		frame(watch.Bookmark, fmt.Appendf(nil, `{"kind":%q,"apiVersion":"v1","metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}`,
 			map[string]string{"pods": "Pod", "nodes": "Node"}[resource], from))
 	}
-	for r.Context().Err() == nil && !s.away && !s.closed[space] && !s.over() {
+	known.begin(s.events[resource], from)
+	for r.Context().Err() == nil && !s.away && !s.forbidden(resource, space) && !s.over() {
 		list := s.events[resource]
 		next, _ := slices.BinarySearchFunc(list, from+1, func(e event, v int64) int { return int(e.version - v) })
 		if next == len(list) {
@@ -535,6 +638,10 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource, space s
 		if space != "" && e.space != space {
 			continue
 		}
+		kind := known.kindOf(&e)
+		if kind == "" {
+			continue
+		}
 		times := 1
 		if s.happens("twice", s.faults.Twice) {
 			times = 2
@@ -545,7 +652,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource, space s
 			time.Sleep(50 * time.Millisecond)
 		}
 		for range times {
-			frame(e.kind, e.body)
+			frame(kind, e.body)
 		}
 		s.mu.Lock()
 		if s.happens("cut", s.faults.Cut) {

@@ -22,6 +22,7 @@ test('how a leaf is: what its node says goes before what it says itself', () => 
   const bad = leaf('a', { state: 'Used', healthy: false });
   expect([leaf('a'), leaf('a', { state: 'Reserved' }), used, bad].map((l) => healthOf(l, 'Up'))).toEqual(['free', 'used', 'used', 'bad']);
   expect(['Down', 'Dead', 'Suspect', 'Cordoned', 'Draining'].map((state) => healthOf(bad, state))).toEqual(['down', 'down', 'suspect', 'out', 'out']);
+  expect([bad, leaf('a')].map((l) => healthOf(l, 'HeldByOthers'))).toEqual(['others', 'free']);
 });
 
 test('leaves, names and nodes', () => {

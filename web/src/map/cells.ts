@@ -10,7 +10,7 @@ export function paintOf(c: Cell): Paint {
   return 'reserved';
 }
 
-export type Health = 'free' | 'used' | 'bad' | 'suspect' | 'down' | 'out';
+export type Health = 'free' | 'used' | 'bad' | 'suspect' | 'down' | 'out' | 'others';
 
 // healthOf says how a leaf is, by the state of its node in one word: what is wrong with it or its node, else whether it is used. Of a
 // node that is out as a whole the leaves are bad, too: that is not said of each.
@@ -18,7 +18,7 @@ export function healthOf(c: Cell, node: string): Health {
   if (node === 'Down' || node === 'Dead') return 'down';
   if (node === 'Suspect') return 'suspect';
   if (node === 'Cordoned' || node === 'Draining') return 'out';
-  if (!c.healthy) return 'bad';
+  if (!c.healthy) return node === 'HeldByOthers' ? 'others' : 'bad';
   return c.state === 'Free' ? 'free' : 'used';
 }
 

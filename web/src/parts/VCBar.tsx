@@ -6,12 +6,13 @@ import css from './parts.module.css';
 type Use = NonNullable<VC['skus']>[number];
 
 function pieces(u: Use): Piece[] {
-  const free = Math.max(0, u.guaranteed - u.used - u.lent - u.bad);
+  const free = Math.max(0, u.guaranteed - u.used - u.lent - u.bad - (u.held_by_others ?? 0));
   return [
     { kind: 'used', size: u.used, name: text.used(u.used, u.guaranteed) },
     { kind: 'lent', size: u.lent, name: text.lent(u.lent) },
     { kind: 'free', size: free, name: text.free(free) },
     { kind: 'bad', size: u.bad, name: text.bad(u.bad) },
+    ...(u.held_by_others ? [{ kind: 'bad' as const, size: u.held_by_others, name: text.others(u.held_by_others) }] : []),
     { kind: 'borrowed', size: u.opportunistic, name: text.borrowed(u.opportunistic) },
   ];
 }

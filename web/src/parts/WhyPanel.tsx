@@ -107,6 +107,7 @@ const levels: Column<LevelUse>[] = [
   { key: 'held', head: text.held, named: true, cell: (l) => (l.held ?? []).map((h) => `${h.vc} ${h.cells}`).join(', ') || '–' },
   { key: 'lent', head: text.lent, align: 'right', cell: (l) => count(l.lent) },
   { key: 'bad', head: text.bad, align: 'right', cell: (l) => count(l.bad) },
+  { key: 'others', head: text.others, align: 'right', narrow: 'hidden', cell: (l) => count(l.held_by_others ?? 0) },
   { key: 'cordoned', head: text.cordoned, align: 'right', narrow: 'hidden', cell: (l) => count(l.cordoned ?? 0) },
   { key: 'next', head: text.next, named: true, cell: (l) => <Ago at={l.until} /> },
 ];
@@ -120,7 +121,7 @@ function Gang({ gang, alone, from, vc }: { gang: GangReason; alone: boolean; fro
       {uses.length > 0 && (
         <div className={css.block}>
           <h3>{title}</h3>
-          <Table label={title} columns={levels} rows={uses} rowKey={(l) => `${l.chain} ${l.level} ${l.pinned ?? ''}`} />
+          <Table label={title} columns={levels.filter((c) => c.key !== 'others' || uses.some((l) => l.held_by_others))} rows={uses} rowKey={(l) => `${l.chain} ${l.level} ${l.pinned ?? ''}`} />
         </div>
       )}
       {gang.cut && <p className="meta">{sentence(gang.cut)}</p>}

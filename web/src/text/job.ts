@@ -104,6 +104,7 @@ export const why = {
   held: 'Held by',
   lent: 'Lent',
   bad: 'Bad',
+  others: 'Held by others',
   cordoned: 'Cordoned',
   next: 'Next free',
   ahead: 'Ahead in line',

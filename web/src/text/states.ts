@@ -16,6 +16,7 @@ export const text = {
   draining: 'Draining',
   dead: 'Declared dead',
   held: 'Held',
+  heldByOthers: 'Held by others',
   suspect: 'Suspect',
   blocked: 'Blocked',
 };

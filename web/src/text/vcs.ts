@@ -16,6 +16,7 @@ export const text = {
   borrowed: (n: number) => `${count(n)} borrowed`,
   free: (n: number) => `${count(n)} free`,
   bad: (n: number) => `${count(n)} bad`,
+  others: (n: number) => `${count(n)} held by others`,
   nothing: 'no guaranteed cells',
   failed: 'Its policy failed. Until a configuration is applied, jobs start first in, first out',
   gone: 'no longer in the configuration',

@@ -53,6 +53,7 @@ const looks: Record<string, Look> = {
   Draining: { word: text.draining, tone: 'stopping', letter: 'T' },
   Dead: { word: text.dead, tone: 'failed', letter: 'F' },
   Held: { word: text.held, tone: 'suspended', letter: 'P' },
+  HeldByOthers: { word: text.heldByOthers, tone: 'stopped', letter: 'T' },
   Suspect: { word: text.suspect, tone: 'unknown', letter: '?' },
   Blocked: { word: text.blocked, tone: 'stopped', letter: 'T' },
 };

@@ -19,7 +19,7 @@ export function Track({ label, pieces, tick }: Props) {
   return (
     <div className={css.barTrack} role="img" aria-label={`${label}: ${shown.map((p) => p.name).join(', ')}`}>
       {shown.map((p) => (
-        <span key={p.kind} className={css.piece} data-kind={p.kind} style={{ flexGrow: p.size }} />
+        <span key={p.name} className={css.piece} data-kind={p.kind} style={{ flexGrow: p.size }} />
       ))}
       {tick !== undefined && whole > tick && tick > 0 && <span className={css.tick} style={{ left: `${(100 * tick) / whole}%` }} />}
     </div>
@@ -34,7 +34,7 @@ export function Bar(props: Props) {
       <Track {...props} />
       <div className={css.barLegend} aria-hidden="true">
         {shown.map((p) => (
-          <span key={p.kind}>
+          <span key={p.name}>
             <span className={css.swatch} data-kind={p.kind} /> {p.name}
           </span>
         ))}

@@ -148,17 +148,22 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 // right is a permission that Comb needs, and what it is for.
 type right struct {
 	verb, resource, sub string
-	nodes               bool   // it is cluster-wide, and not of the namespace
+	everywhere          bool   // it is of the whole cluster, and not of the namespace
 	group               string // of the API; "" is the core
 }
 
 // rights are those without which nothing runs. The right to run commands in pods is not among
 // them, since it may be withheld on purpose.
-var rights = []right{{"list", "nodes", "", true, ""}, {"watch", "nodes", "", true, ""}, {"create", "pods", "", false, ""}, {"get", "pods", "", false, ""}, {"list", "pods", "", false, ""}, {"watch", "pods", "", false, ""},
-	{"patch", "pods", "", false, ""}, {"delete", "pods", "", false, ""}, {"get", "pods", "log", false, ""}, {"create", "pods", "binding", false, ""}, {"create", "secrets", "", false, ""}, {"delete", "secrets", "", false, ""}, {"create", "configmaps", "", false, ""}, {"create", "services", "", false, ""}}
+var rights = []right{{"list", "nodes", "", true, ""}, {"watch", "nodes", "", true, ""},
+	{"list", "pods", "", true, ""}, {"watch", "pods", "", true, ""},
+	{"create", "pods", "", false, ""}, {"get", "pods", "", false, ""},
+	{"list", "pods", "", false, ""}, {"watch", "pods", "", false, ""},
+	{"patch", "pods", "", false, ""}, {"delete", "pods", "", false, ""}, {"get", "pods", "log", false, ""}, {"create", "pods", "binding", false, ""},
+	{"create", "secrets", "", false, ""}, {"delete", "secrets", "", false, ""}, {"create", "configmaps", "", false, ""}, {"create", "services", "", false, ""}}
 
 // claimRights are those for claims of devices.
-var claimRights = []right{{"list", "resourceslices", "", true, Group}, {"create", "resourceclaims", "", false, Group}, {"get", "resourceclaims", "", false, Group}, {"patch", "resourceclaims", "", false, Group}, {"delete", "resourceclaims", "", false, Group}}
+var claimRights = []right{{"list", "resourceslices", "", true, Group}, {"list", "resourceclaims", "", true, Group},
+	{"create", "resourceclaims", "", false, Group}, {"get", "resourceclaims", "", false, Group}, {"patch", "resourceclaims", "", false, Group}, {"delete", "resourceclaims", "", false, Group}}
 
 // Missing returns the rights that Comb lacks, in words; none where the API server does not say.
 func (c *Client) Missing(ctx context.Context) ([]string, error) { return c.missing(ctx, rights) }
@@ -175,7 +180,7 @@ func (c *Client) MissingHere(ctx context.Context, claims bool) ([]string, error)
 	if claims {
 		wants = append(wants, claimRights...)
 	}
-	return c.missing(ctx, slices.DeleteFunc(wants, func(r right) bool { return r.nodes }))
+	return c.missing(ctx, slices.DeleteFunc(wants, func(r right) bool { return r.everywhere }))
 }
 
 func (c *Client) missing(ctx context.Context, wants []right) (list []string, err error) {
@@ -192,12 +197,18 @@ func (c *Client) missing(ctx context.Context, wants []right) (list []string, err
 }
 
 // String names a right as kubectl auth can-i takes it.
-func (r right) String() string { return strings.TrimSuffix(r.verb+" "+r.resource+"/"+r.sub, "/") }
+func (r right) String() string {
+	name := strings.TrimSuffix(r.verb+" "+r.resource+"/"+r.sub, "/")
+	if r.everywhere && (r.resource == "pods" || r.resource == "resourceclaims") {
+		name += " of all namespaces" // there is the same right in one namespace
+	}
+	return name
+}
 
 // allowed asks whether Comb has a right.
 func (c *Client) allowed(ctx context.Context, r right) (bool, error) {
 	where := map[string]string{"verb": r.verb, "group": r.group, "resource": r.resource, "subresource": r.sub}
-	if !r.nodes {
+	if !r.everywhere {
 		where["namespace"] = c.namespace
 	}
 	const group = "authorization.k8s.io/v1"

@@ -122,7 +122,7 @@ func (c *Client) CheckCluster(ctx context.Context) (list Checks, err error) {
 func (c *Client) checkRight(ctx context.Context, list Checks, r right, use string) (Checks, error) {
 	allowed, err := c.allowed(ctx, r)
 	check := Check{Kind: "right", Name: r.String(), OK: allowed, Optional: use != ""}
-	if !r.nodes {
+	if !r.everywhere {
 		check.Namespace = c.namespace
 	}
 	if !allowed {

@@ -61,6 +61,63 @@ func (c *Client) Slices(ctx context.Context, node, driver string) (all []Slice, 
 	}
 }
 
+// HeldClaim is a claim that has devices.
+type HeldClaim struct {
+	Namespace, Name string
+	Pod             string // the first for which it is reserved; "": none
+	Given           []Given
+}
+
+// ClaimsOfOthers asks for the claims of all namespaces that have devices of some drivers, and that
+// do not have a label with a value.
+func (c *Client) ClaimsOfOthers(ctx context.Context, label, value string,
+	drivers map[string]bool) (all []HeldClaim, err error) {
+	for next := ""; ; {
+		r := c.plain.Get().AbsPath(groupPath, "resourceclaims").Param("limit", strconv.Itoa(slicesAtOnce)).
+			Param("labelSelector", label+"!="+value)
+		if next != "" {
+			r = r.Param("continue", next)
+		}
+		raw, err := r.Do(ctx).Raw()
+		if err != nil {
+			return nil, err
+		}
+		var list struct {
+			Metadata metav1.ListMeta `json:"metadata"`
+			Items    []struct {
+				Metadata struct{ Namespace, Name string } `json:"metadata"`
+				Status   struct {
+					ClaimStatus
+					ReservedFor []struct{ Resource, Name string } `json:"reservedFor"`
+				} `json:"status"`
+			} `json:"items"`
+		}
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, fmt.Errorf("%s does not say which claims there are: %w", c.host, err)
+		}
+		for i := range list.Items {
+			one := &list.Items[i]
+			held := HeldClaim{Namespace: one.Metadata.Namespace, Name: one.Metadata.Name}
+			for _, g := range one.Status.Allocation.Devices.Results {
+				if drivers[g.Driver] {
+					held.Given = append(held.Given, g)
+				}
+			}
+			for _, r := range one.Status.ReservedFor {
+				if r.Resource == "pods" && held.Pod == "" {
+					held.Pod = r.Name
+				}
+			}
+			if len(held.Given) > 0 {
+				all = append(all, held)
+			}
+		}
+		if next = list.Metadata.Continue; next == "" {
+			return all, nil
+		}
+	}
+}
+
 // Claim asks for a claim; nil where there is none.
 func (c *Client) Claim(ctx context.Context, name string) (*Claim, error) {
 	raw, err := c.claims(c.plain.Get(), name).Do(ctx).Raw()

@@ -77,16 +77,17 @@ type Proposal struct {
 	Included int      // number of nodes in it
 }
 
-// Propose writes the cluster file of some nodes, whose drivers have published some devices. It
-// does not know how much of their CPUs and memory is used by pods of others.
-func Propose(list []corev1.Node, published []api.Slice) Proposal {
+// Propose writes the cluster file of some nodes, whose drivers have published some devices, and on
+// which some pods are. What pods ask for that each node runs is not a job's; it does not know how
+// much other pods use.
+func Propose(list []corev1.Node, published []api.Slice, running []api.Other) Proposal {
 	var p Proposal
-	devices := byNode(published)
+	devices, taken := byNode(published), onEachNode(running)
 	byKind := map[kind][]node{}
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b corev1.Node) int { return natural(a.Name, b.Name) })
 	for i := range list {
-		n, why := read(&list[i], devices[list[i].Name])
+		n, why := read(&list[i], devices[list[i].Name], taken[list[i].Name])
 		if why != "" {
 			p.LeftOut = append(p.LeftOut, list[i].Name+": "+why)
 			continue
@@ -131,8 +132,23 @@ func alike(nodes []node, amount func(node) int64) (parts [][]node) {
 	return parts
 }
 
-// read says what a node is, or why it is left out.
-func read(n *corev1.Node, published []api.Slice) (out node, why string) {
+// amount is of CPUs and memory.
+type amount struct{ milliCPU, memoryMB int64 }
+
+// onEachNode adds up, by node, what the pods ask for that each node runs.
+func onEachNode(running []api.Other) map[string]amount {
+	sums := map[string]amount{}
+	for i := range running {
+		if o := &running[i]; o.OnEachNode {
+			sum := sums[o.Node]
+			sums[o.Node] = amount{sum.milliCPU + o.MilliCPU, sum.memoryMB + o.MemoryMB}
+		}
+	}
+	return sums
+}
+
+// read says what a node is, or why it is left out. taken is not for jobs.
+func read(n *corev1.Node, published []api.Slice, taken amount) (out node, why string) {
 	for _, t := range n.Spec.Taints {
 		if t.Key == "node-role.kubernetes.io/control-plane" && t.Effect != corev1.TaintEffectPreferNoSchedule {
 			return out, "it is for the control plane"
@@ -147,7 +163,12 @@ func read(n *corev1.Node, published []api.Slice) (out node, why string) {
 	case memory.CmpInt64(maxMemory) > 0:
 		return out, fmt.Sprintf("it has more than %d bytes of memory, which no machine has", int64(maxMemory))
 	}
-	out = node{name: n.Name, milliCPU: cpu.MilliValue(), memoryMB: memory.Value() >> 20}
+	out = node{name: n.Name, milliCPU: cpu.MilliValue() - taken.milliCPU, memoryMB: memory.Value()>>20 - taken.memoryMB}
+	if out.milliCPU <= 0 || out.memoryMB <= 0 {
+		const says = "the pods that it runs as each node does ask for all of its CPUs or memory " +
+			"(%dm and %d MiB of %dm and %d MiB)"
+		return out, fmt.Sprintf(says, taken.milliCPU, taken.memoryMB, cpu.MilliValue(), memory.Value()>>20)
+	}
 	for _, l := range levels {
 		out.where = append(out.where, firstLabel(n, l.labels))
 	}

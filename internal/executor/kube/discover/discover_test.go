@@ -40,7 +40,7 @@ const (
 // nodes.
 func accepted(t *testing.T, nodes []corev1.Node, published ...api.Slice) (discover.Proposal, *config.Cluster) {
 	t.Helper()
-	p := discover.Propose(nodes, published)
+	p := discover.Propose(nodes, published, nil)
 	c, _, problems := config.Parse("proposed", []byte(p.File), config.Policies{Names: policy.Names(), New: policy.New})
 	if len(problems) > 0 {
 		t.Fatalf("the proposal is no cluster file: %v\n%s", problems, p.File)
@@ -291,5 +291,23 @@ func TestClaimedGPUs(t *testing.T) {
 		if s.Name == "L4" && s.DRA != (cell.DRA{Class: "gpu.example.com", Driver: "gpu.example.com", Device: "%d-card", Attribute: "example.com/serial"}) {
 			t.Errorf("L4 is claimed by %+v", s.DRA)
 		}
+	}
+}
+
+// TestPodsOfEachNode: what pods ask for that each node runs is not for jobs. A type says the least
+// that its nodes have left.
+func TestPodsOfEachNode(t *testing.T) {
+	nodes := []corev1.Node{node("a", 8, product, "T4"), node("b", 8, product, "T4"), node("c", 8, product, "L4")}
+	running := []api.Other{{Node: "a", MilliCPU: 3500, MemoryMB: 24 << 10, OnEachNode: true},
+		{Node: "a", MilliCPU: 4000, OnEachNode: true},
+		{Node: "b", MilliCPU: 3500, MemoryMB: 24 << 10, OnEachNode: true},
+		{Node: "b", MilliCPU: 64000, MemoryMB: 512 << 10},
+		{Node: "c", MilliCPU: 95500, MemoryMB: 1, OnEachNode: true}}
+	p := discover.Propose(nodes, nil, running)
+	wants(t, p, "T4: {gpu: 1, cpu: 11.0, memory: 124928Mi}")
+	want := "c: the pods that it runs as each node does ask for all of its CPUs or memory " +
+		"(95500m and 1 MiB of 95500m and 1024000 MiB)"
+	if !slices.Equal(p.LeftOut, []string{want}) {
+		t.Errorf("left out are %q, want %q", p.LeftOut, want)
 	}
 }

@@ -167,7 +167,8 @@ func (f *file) quota(kind string) { fmt.Fprintf(&f.quotaText, "%s\n", kind) }
 func (f *file) text() string {
 	var b strings.Builder
 	b.WriteString("# Proposed from the labels of the nodes. Say which team owns what below virtualClusters, and try it:\n#   comb config validate FILE\n")
-	b.WriteString("# CPUs and memory are what Kubernetes has for pods: leave something for pods of others, such as those of each node.\n")
+	b.WriteString("# CPUs and memory are what Kubernetes has for pods, less what the pods of DaemonSets ask for: " +
+		"leave something for other pods.\n")
 	b.WriteString("physicalCluster:\n  skuTypes:\n")
 	b.WriteString(f.skuText.String())
 	b.WriteString("  cellTypes:\n")

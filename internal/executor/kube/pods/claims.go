@@ -48,7 +48,7 @@ func (m *Maker) mountClaims(pod *corev1.Pod, t Task) error {
 
 // WorkFolder is the folder of a job's checkpoints in the claim that holds all of them.
 func (m *Maker) WorkFolder(id model.JobID) string {
-	return fmt.Sprintf("comb-%s/%d", m.short(), int64(id))
+	return fmt.Sprintf("comb-%s/%d", m.Short(), int64(id))
 }
 
 func (t *Task) keepsWork() bool { return t.Work != "" && t.Start.Job.Hints.Checkpoint }

@@ -71,18 +71,19 @@ type Maker struct {
 
 // Name is the name of a task's pod. It is unique to this cluster, job, attempt and task.
 func (m *Maker) Name(at model.AttemptID, task int32) string {
-	return fmt.Sprintf("comb-%s-%s-%d", m.short(), gang(at), task)
+	return fmt.Sprintf("comb-%s-%s-%d", m.Short(), gang(at), task)
 }
 
 // DevicesName is the name of what belongs to some devices of a node, whichever tasks have them.
 // It is unique to this cluster and these devices.
 func (m *Maker) DevicesName(node, driver string, devices []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{node, driver}, devices...), "\n")))
-	return "comb-" + m.short() + "-at-" + hex.EncodeToString(sum[:8])
+	return "comb-" + m.Short() + "-at-" + hex.EncodeToString(sum[:8])
 }
 
-// short is a short form of the cluster's name that keeps two clusters apart in one namespace.
-func (m *Maker) short() string {
+// Short is a short form of the cluster's name that keeps two clusters apart in one namespace. It
+// is the value of ClusterLabel.
+func (m *Maker) Short() string {
 	sum := sha256.Sum256([]byte(m.Cluster))
 	return hex.EncodeToString(sum[:4])
 }
@@ -93,21 +94,21 @@ func gang(at model.AttemptID) string {
 }
 
 // service is the name of the headless service of a gang.
-func (m *Maker) service(at model.AttemptID) string { return "comb-" + m.short() + "-" + gang(at) }
+func (m *Maker) service(at model.AttemptID) string { return "comb-" + m.Short() + "-" + gang(at) }
 
 // Service is the headless service by which the tasks of a gang find each other. One that selected
 // the pods of all gangs would be written anew with each pod of any of them.
 func (m *Maker) Service(at model.AttemptID) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: m.service(at), Labels: map[string]string{ClusterLabel: m.short()}},
+		ObjectMeta: metav1.ObjectMeta{Name: m.service(at), Labels: map[string]string{ClusterLabel: m.Short()}},
 		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true,
-			Selector: map[string]string{ClusterLabel: m.short(), gangLabel: gang(at)}},
+			Selector: map[string]string{ClusterLabel: m.Short(), gangLabel: gang(at)}},
 	}
 }
 
 // Parse reads a name that Name made for this cluster.
 func (m *Maker) Parse(name string) (at model.AttemptID, task int32, ok bool) {
-	rest, found := strings.CutPrefix(name, "comb-"+m.short()+"-")
+	rest, found := strings.CutPrefix(name, "comb-"+m.Short()+"-")
 	if !found {
 		return at, 0, false
 	}
@@ -299,7 +300,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 // labels are those of a task's pod.
 func (m *Maker) labels(t Task, role *model.Role) map[string]string {
 	job := t.Start.Job
-	return map[string]string{ClusterLabel: m.short(), JobLabel: fmt.Sprint(int64(t.Start.ID)), NameLabel: labelOf(string(job.Name)),
+	return map[string]string{ClusterLabel: m.Short(), JobLabel: fmt.Sprint(int64(t.Start.ID)), NameLabel: labelOf(string(job.Name)),
 		VCLabel: labelOf(string(job.VC)), TaskLabel: labelOf(role.Name + "-" + fmt.Sprint(t.Task.Index))}
 }
 
@@ -362,7 +363,7 @@ func shareMemory(pod *corev1.Pod, mb int64) {
 
 func (m *Maker) secret(name string, data map[string][]byte) *corev1.Secret {
 	yes := true
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{ClusterLabel: m.short()}}, Immutable: &yes, Data: data}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{ClusterLabel: m.Short()}}, Immutable: &yes, Data: data}
 }
 
 // pullSecret holds the credentials for the registry of an image; nil where the job has none.

@@ -5,16 +5,16 @@ import css from './nodes.module.css';
 
 // What the colouring by health has: each with a letter or a mark, since colour alone says nothing to many.
 const healthColours: Record<Health, string> = {
-  free: '', used: 'var(--running)', bad: 'var(--failed)', suspect: 'var(--waiting)', down: 'var(--failed)', out: 'var(--stopped)',
+  free: '', used: 'var(--running)', bad: 'var(--failed)', suspect: 'var(--waiting)', down: 'var(--failed)', out: 'var(--stopped)', others: 'var(--stopped)',
 };
 
 function healthSign(h: Health): Sign {
   return { letter: text.health[h].letter, colour: healthColours[h], fill: h !== 'free' && h !== 'bad' };
 }
 
-const healths = ['free', 'used', 'bad', 'suspect', 'down', 'out'] as const;
+const healths = ['free', 'used', 'bad', 'suspect', 'down', 'out', 'others'] as const;
 export const healthSigns: Record<Health, Sign> = {
-  free: healthSign('free'), used: healthSign('used'), bad: healthSign('bad'), suspect: healthSign('suspect'), down: healthSign('down'), out: healthSign('out'),
+  free: healthSign('free'), used: healthSign('used'), bad: healthSign('bad'), suspect: healthSign('suspect'), down: healthSign('down'), out: healthSign('out'), others: healthSign('others'),
 };
 
 export function HealthLegend() {

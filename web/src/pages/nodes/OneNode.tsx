@@ -35,6 +35,7 @@ export function OneNode({ node, cells }: { node: Node; cells: CellList }) {
         {(node.skus ?? []).map((s) => (
           <li key={`${s.chain} ${s.sku}`}>
             {s.sku}: {text.onNode(s.used, s.total)}
+            {s.holders && `, ${s.holders}`}
             {s.bad > 0 && `, ${s.bad} ${text.bad}${s.fault ? `: ${s.fault}` : ''}`}
           </li>
         ))}

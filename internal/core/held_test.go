@@ -1,0 +1,125 @@
+package core_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+)
+
+// hold tells that others hold all GPUs of a node, or that something else is the matter with them.
+func (w *world) hold(node string, held bool, why string) {
+	for d := range int32(4) {
+		w.tell(model.LeafHealth{Node: cell.NodeName(node), SKU: "G", Device: d, HeldByOthers: held, Reason: why})
+	}
+}
+
+func (w *world) release(node string) {
+	for d := range int32(4) {
+		w.tell(model.LeafHealth{Node: cell.NodeName(node), SKU: "G", Device: d, Good: true})
+	}
+}
+
+// TestHeldByOthers: GPUs that others hold are said to be that, and not bad, in all that counts
+// them; a job that waits for them says who has them.
+func TestHeldByOthers(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	w.hold("n0", true, "4 GPUs held by tenant/thief")
+	w.submit(gangJob("runs", "a", 10, 1, 4))
+	waits := w.submit(gangJob("waits", "a", 10, 1, 4))
+	r := w.explain(waits).Gangs[0]
+	if want := "it would fit if others held no devices of n0 (n0: 4 GPUs held by tenant/thief)"; r.Reason.Code != model.HeldByOthers || r.Reason.Message != want {
+		t.Errorf("it waits for %s: %s", r.Reason.Code, r.Reason.Message)
+	}
+	if l := r.Levels[0]; l.HeldByOthers != 1 || l.Bad != 0 {
+		t.Errorf("of its cells are counted %+v", l)
+	}
+	wantKinds(t, "waits", w.proven(waits), model.AfterJobs, model.HardwareFixed)
+	fixed := false
+	for _, sug := range w.explain(waits).Gangs[0].Suggestions {
+		fixed = fixed || sug.Message == "it would start if others held no devices of n0"
+	}
+	if !fixed {
+		t.Errorf("no suggestion is that others leave: %+v", r.Suggestions)
+	}
+	n := w.s.Nodes()[0].SKUs[0]
+	if n.HeldByOthers != 4 || n.Bad != 0 || n.Holders != "4 GPUs held by tenant/thief" || n.Fault != "" {
+		t.Errorf("of the node is counted %+v", n)
+	}
+	if v := w.s.VCs()[0]; v.HeldByOthers != 4 || v.Bad != 0 {
+		t.Errorf("of the VC are counted %d held and %d bad", v.HeldByOthers, v.Bad)
+	}
+
+	w.hold("n1", true, "0 GPUs held by tenant/none")
+	runs := w.s.Nodes()[1].SKUs[0]
+	if v := w.s.VCs()[0]; v.HeldByOthers != 4 || runs.HeldByOthers != 4 || runs.Used != 4 {
+		t.Errorf("with GPUs in use on a held node %d are counted, and there %+v", v.HeldByOthers, runs)
+	}
+	w.release("n1")
+
+	// One of them is broken as well, with the same words: that is news.
+	w.tell(model.LeafHealth{Node: "n0", SKU: "G", Device: 1, Reason: "4 GPUs held by tenant/thief"})
+	w.tell(model.LeafHealth{Node: "n0", SKU: "G", Device: 1, Reason: "Xid 79"})
+	n = w.s.Nodes()[0].SKUs[0]
+	if n.HeldByOthers != 3 || n.Bad != 1 || n.Fault != "Xid 79" || n.Holders == "" {
+		t.Errorf("of the node is counted %+v", n)
+	}
+	if r := w.explain(waits).Gangs[0]; r.Reason.Code != model.BadHardware || r.Levels[0].Bad != 1 || r.Levels[0].HeldByOthers != 0 {
+		t.Errorf("it waits for %s: %s; %+v", r.Reason.Code, r.Reason.Message, r.Levels[0])
+	}
+	w.release("n0")
+	if e, waiting := w.s.Why(waits); waiting && len(e.Gangs) > 0 && e.Gangs[0].Reason.Code != "" {
+		t.Errorf("it waits, with all GPUs free: %+v", e.Gangs)
+	}
+}
+
+// TestHeldAndDown: of a node that is down as well the word is not that others hold it.
+func TestHeldAndDown(t *testing.T) {
+	w := newWorld(t, cluster(4, map[cell.VCName]int32{"a": 4}))
+	w.hold("n0", true, "4 GPUs held by tenant/thief")
+	w.tell(model.LeafHealth{Node: "n1", SKU: "G", Device: 0, Reason: "Xid 79"})
+	w.tell(model.NodeHealth{Node: "n2", Reason: "no news"})
+	waits := w.submit(gangJob("waits", "a", 10, 4, 4))
+	r := w.explain(waits).Gangs[0].Reason
+	if r.Code != model.BadHardware || !strings.Contains(r.Message, "the bad hardware on n1 were repaired and others held no devices of n0 and n2 (down) were in service") {
+		t.Errorf("it waits for %s: %s", r.Code, r.Message)
+	}
+	w.hold("n2", true, "4 GPUs held by tenant/thief")
+	if v := w.s.VCs()[0]; v.Bad != 5 || v.HeldByOthers != 4 {
+		t.Errorf("of the VC are counted %d held and %d bad", v.HeldByOthers, v.Bad)
+	}
+}
+
+// TestHeldIsDecidedAsBad: what others hold changes no decision: it is the same as with bad GPUs,
+// event by event.
+func TestHeldIsDecidedAsBad(t *testing.T) {
+	run := func(held bool) []string {
+		w := newWorld(t, cluster(4, map[cell.VCName]int32{"a": 2, "b": 2}))
+		for i := range 6 {
+			w.submit(gangJob(fmt.Sprint("one", i), []cell.VCName{"a", "b"}[i%2], cell.Priority(10*(i%3)-1), 1, int32(1+i%4)))
+		}
+		w.hold("n1", held, "why")
+		w.hold("n2", held, "why")
+		for i := range 6 {
+			w.submit(gangJob(fmt.Sprint("two", i), []cell.VCName{"a", "b"}[i%2], 10, 1, int32(4-i%4)))
+		}
+		w.release("n1")
+		var out []string
+		for _, r := range w.log {
+			if _, fact := r.Event.(model.LeafHealth); !fact {
+				kind, _, data, err := model.EncodeEvent(r.Event)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out = append(out, fmt.Sprintf("%d %d %s %s", r.Seq, r.Time, kind, data))
+			}
+		}
+		return out
+	}
+	if bad, held := run(false), run(true); !slices.Equal(bad, held) || len(bad) < 20 {
+		t.Errorf("with bad GPUs:\n%s\nwith held ones:\n%s", strings.Join(bad, "\n"), strings.Join(held, "\n"))
+	}
+}
