@@ -381,6 +381,11 @@ func (s *serveFlags) check(c *cobra.Command) error {
 	if err := rest.CheckAddress(c.Context(), s.listen, s.insecure || s.tlsCert != ""); err != nil {
 		return cli.Usage(c, "%w", err)
 	}
+	if s.debug != "" {
+		if err := server.CheckProfiles(s.debug); err != nil {
+			return cli.Usage(c, "--debug-listen %w", err)
+		}
+	}
 	if _, err := server.ParseProxies(s.proxies); err != nil {
 		return cli.Usage(c, "--trusted-proxy: %w", err)
 	}

@@ -171,6 +171,8 @@ type setup struct {
 	images   executor.Images
 	provider *oidc.Provider
 	proxies  server.Proxies
+
+	conditions func() []executor.Condition
 }
 
 func (o setup) open(t testing.TB) *world {
@@ -213,7 +215,7 @@ func (o setup) open(t testing.TB) *world {
 	}
 	directory.SetHashCost(people.Cost{KiB: 8, Passes: 1})
 	handler := server.New(server.Options{Runtime: saidRuntime, Proxies: o.proxies, Tags: store.Tags{Store: s}, Ends: store.Ends{Store: s}, Uploads: uploads, ImageStore: o.images, Provider: o.provider, People: directory, TrustUsers: o.trust, Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New, Named: o.named},
-		Version: "test", Cluster: s.ClusterID(), Now: now, SlowReader: o.slow})
+		Version: "test", Conditions: o.conditions, Cluster: s.ClusterID(), Now: now, SlowReader: o.slow})
 	l, err := server.Listen(ctx, "127.0.0.1:0", false)
 	if err != nil {
 		t.Fatal(err)

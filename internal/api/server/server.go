@@ -86,9 +86,11 @@ type Options struct {
 	// Metrics answers Prometheus at /metrics, once the asker's right is checked; nil is no
 	// metrics.
 	Metrics http.Handler
-	Tags    Tags
-	Ends    Ends
-	Meter   Meter // nil measures nothing
+	// Conditions are what concerns more than one job now; nil: nothing ever does.
+	Conditions func() []executor.Condition
+	Tags       Tags
+	Ends       Ends
+	Meter      Meter // nil measures nothing
 }
 
 // Server is the REST API as one http.Handler.

@@ -105,11 +105,15 @@ type Executor struct {
 
 	turning sync.Mutex // held while a pod reports on its turns; never held together with mu
 
-	published published   // it has a lock of its own
+	server    serverState // it has a lock of its own
+	published published   // likewise
 	fenced    *fencedPods // likewise
 }
 
-var _ executor.Executor = (*Executor)(nil)
+var (
+	_ executor.Executor      = (*Executor)(nil)
+	_ executor.HasConditions = (*Executor)(nil)
+)
 
 // New watches pods and nodes. It does not wait for the API server.
 func New(o Options) (*Executor, error) {
@@ -144,6 +148,7 @@ func New(o Options) (*Executor, error) {
 	e.synced = func() bool {
 		return watch.HasSynced() && !slices.ContainsFunc(first, func(sp *podNamespace) bool { return !sp.seen() })
 	}
+	e.goes(e.watchServer)
 	e.goes(func() { watch.RunWithContext(e.ctx) })
 	e.goes(e.begin)
 	return e, nil
@@ -178,7 +183,9 @@ func (e *Executor) work() {
 		again, err := e.reconcile(name)
 		switch {
 		case err != nil && e.ctx.Err() == nil:
-			e.o.Log.Warn("a pod cannot be seen to; it is tried again", "pod", name, "error", api.ErrorText(err))
+			if e.server.away().IsZero() { // else it is known why
+				e.o.Log.Warn("a pod cannot be seen to; it is tried again", "pod", name, "error", api.ErrorText(err))
+			}
 			e.queue.AddRateLimited(name)
 		case again > 0:
 			e.queue.Forget(name)

@@ -51,6 +51,7 @@ type Client struct {
 	plain     *rest.RESTClient // for what is no object, such as logs and versions
 	sockets   *http.Client
 	params    runtime.ParameterCodec
+	answers   *answers
 	host      string
 	namespace string
 }
@@ -61,8 +62,11 @@ var logger sync.Once
 
 // Open reads the settings. Nothing is asked of the API server yet.
 func Open(o Options) (*Client, error) {
+	heard := newAnswers()
 	if o.Log != nil {
-		logger.Do(func() { klog.SetSlogLogger(o.Log.With("part", "Kubernetes client")) })
+		logger.Do(func() {
+			klog.SetSlogLogger(slog.New(quietLog{o.Log.Handler(), heard}).With("part", "Kubernetes client"))
+		})
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
@@ -71,10 +75,10 @@ func Open(o Options) (*Client, error) {
 		return nil, fmt.Errorf("which Kubernetes cluster is meant cannot be read: %w; name a file with --kubeconfig",
 			err)
 	}
-	return newClient(conf, o.Namespace)
+	return newClient(conf, o.Namespace, heard)
 }
 
-func newClient(conf *rest.Config, namespace string) (*Client, error) {
+func newClient(conf *rest.Config, namespace string, heard *answers) (*Client, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -85,6 +89,7 @@ func newClient(conf *rest.Config, namespace string) (*Client, error) {
 	conf.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	conf.UserAgent = "comb"
 	conf.QPS = -1 // the API server itself says when it is too much
+	conf.Wrap(heard.over)
 	plain, err := rest.RESTClientFor(conf)
 	if err != nil {
 		return nil, err
@@ -98,7 +103,7 @@ func newClient(conf *rest.Config, namespace string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{rest: c, plain: plain, sockets: sockets, params: runtime.NewParameterCodec(scheme), host: conf.Host, namespace: namespace}, nil
+	return &Client{rest: c, plain: plain, sockets: sockets, params: runtime.NewParameterCodec(scheme), answers: heard, host: conf.Host, namespace: namespace}, nil
 }
 
 // Host is the address of the API server.
