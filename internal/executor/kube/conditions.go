@@ -75,5 +75,5 @@ func (e *Executor) Conditions() (list []executor.Condition) {
 		list = append(list, executor.Condition{Text: fmt.Sprintf("the API server of Kubernetes has not answered since %s: "+
 			"what is told of jobs and nodes is as it was then, and nothing new starts", since.UTC().Format(time.RFC3339))})
 	}
-	return list
+	return append(list, program{e}.conditions()...)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/test/seeds"
 	"github.com/combsched/comb/internal/test/simapi"
 	"github.com/combsched/comb/internal/test/testkit"
@@ -70,6 +71,9 @@ type driver struct {
 	// which the executor said that it knows nothing.
 	stripped, unknown map[taskOf]string
 	identity          func(model.Subject) (executor.Identity, error) // nil asks for none
+	jobFaults         []model.AttemptID                              // refused by their jobs' own fault
+	link              *pods.ServerLink                               // nil: pods do not speak to the server
+	log               *slog.Logger                                   // nil: none
 }
 
 // taskOf is one task of an attempt.
@@ -98,7 +102,7 @@ func newDriver(t *testing.T, seed uint64) *driver {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: d.hear, Namespace: d.namespaceOf, Identity: d.identity,
+		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: d.hear, Namespace: d.namespaceOf, Identity: d.identity, ServerLink: d.link, Log: d.log,
 			Limits: kube.Limits{Binding: 3 * time.Second, Image: 3 * time.Second, Log: 200 * time.Millisecond, Gone: 300 * time.Millisecond}})
 		if err != nil {
 			t.Fatal(err)
@@ -184,6 +188,9 @@ func (d *driver) hear(f model.Fact) {
 		d.free(f.Attempt, f.Task, fmt.Sprintf("ended with %+v", f.Exit))
 	case model.TaskRefused:
 		d.refused[f.Attempt] = f.Reason
+		if f.Job {
+			d.jobFaults = append(d.jobFaults, f.Attempt)
+		}
 		d.free(f.Attempt, f.Task, "refused: "+f.Reason)
 	case model.TaskUnknown:
 		pod := d.stripped[taskOf{f.Attempt, f.Task}]

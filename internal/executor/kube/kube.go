@@ -105,9 +105,10 @@ type Executor struct {
 
 	turning sync.Mutex // held while a pod reports on its turns; never held together with mu
 
-	server    serverState // it has a lock of its own
-	published published   // likewise
-	fenced    *fencedPods // likewise
+	server    serverState  // it has a lock of its own
+	programs  programNodes // likewise
+	published published    // likewise
+	fenced    *fencedPods  // likewise
 }
 
 var (
@@ -151,6 +152,9 @@ func New(o Options) (*Executor, error) {
 	e.goes(e.watchServer)
 	e.goes(func() { watch.RunWithContext(e.ctx) })
 	e.goes(e.begin)
+	if o.ServerLink != nil {
+		e.goes(program{e}.try)
+	}
 	return e, nil
 }
 

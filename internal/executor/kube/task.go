@@ -48,6 +48,7 @@ type podTask struct {
 	ended       time.Time          // when its end was first seen
 	waits       time.Time          // since when its pod waits, by the clock of this machine
 	bound       bool               // it waits on its node, where kube-scheduler has bound it
+	stuck       time.Time          // since when the container with Comb's program waits in vain
 	log         *logCopier
 	checked     bool // its claims were given what they ask for
 	shared      sharedState
@@ -381,6 +382,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	}
 	if state.Ran && !t.startTold && t.refused == nil {
 		t.startTold = true
+		program{e}.follow(pod)
 		e.began(t, state)
 	}
 	if gone := e.goneFor(pod.Spec.NodeName); state.Phase != pods.Ended && gone > 0 {
@@ -390,8 +392,10 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 		state.Phase, state.Exit = pods.Ended, model.Exit{Code: 137, Cause: model.NodeLost, Message: "its node was taken out of the Kubernetes cluster"}
 	}
 	switch {
+	case state.Phase == pods.Ended && state.Refused != "" && state.Program && !t.stray:
+		return 0, program{e}.refuse(t, pod, state)
 	case state.Phase == pods.Ended && state.Refused != "" && !t.stray:
-		return 0, e.refuse(t, model.TaskRefused{Reason: state.Refused})
+		return 0, e.refuse(t, model.TaskRefused{Reason: state.Refused, Job: state.JobFault})
 	case state.Phase == pods.Ended && t.refused != nil:
 		return 0, e.refuse(t, *t.refused)
 	case state.Phase == pods.Ended:
@@ -454,6 +458,19 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	waited := time.Since(t.waits)
 	left := limit - waited
 	switch {
+	case !s.Program:
+		t.stuck = time.Time{}
+	case t.stuck.IsZero():
+		t.stuck = time.Now()
+		fallthrough
+	default: // another node may have the image, or no node has it: there is nothing to wait for long
+		left = min(left, e.o.Limits.Binding-time.Since(t.stuck))
+	}
+	blame := true
+	if s.Program && waited >= patient {
+		blame = program{e}.failed(pod, s.Why)
+	}
+	switch {
 	case left > 0 && s.Why == "":
 		return left + 100*time.Millisecond, nil // most often the wait ends before that
 	case s.Why == "":
@@ -463,11 +480,15 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	case left > 0:
 		if !t.stray && !t.waitTold {
 			t.waitTold = true
-			e.o.Tell(model.Notice{Job: t.at.Job, Message: fmt.Sprintf("task %s of attempt %v waits on node %s: %s", t.title(), t.at, t.ts.Place.Node, s.Why)})
+			where := fmt.Sprintf(" on node %s", t.ts.Place.Node)
+			if s.Program {
+				where = "" // it says so itself
+			}
+			e.o.Tell(model.Notice{Job: t.at.Job, Message: fmt.Sprintf("task %s of attempt %v waits%s: %s", t.title(), t.at, where, s.Why)})
 		}
 		return left + 100*time.Millisecond, nil
 	}
-	t.record.NamespaceFault = !bound && strings.Contains(s.Why, "persistentvolumeclaim") // not any node's fault
+	t.record.NamespaceFault = !blame || !bound && strings.Contains(s.Why, "persistentvolumeclaim") // not any node's fault
 	return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: s.Why, Job: s.JobFault, Fetch: s.Fetch})
 }
 

@@ -63,8 +63,9 @@ type Server struct {
 	events   map[string][]event // by resource
 	machines map[string]*machine
 	tick     int64
-	others   bool // claims are given other devices than they ask for
-	linger   bool // containers do not end by themselves
+	others   bool              // claims are given other devices than they ask for
+	linger   bool              // containers do not end by themselves
+	spoiled  map[string]string // nodes on which what runs before a task fails, and what it prints
 	twice    []Both
 	asked    map[string]int
 }
