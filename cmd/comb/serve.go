@@ -623,10 +623,12 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		debug := handler.Profiles()
 		defer debug.Close()
 		go func() { _ = debug.Serve(v.profiles) }() // it ends with the listener
-		fmt.Fprintf(d.app.Out, "profiles: http://%s%s\n", v.profiles.Addr(), server.ProfilesPath)
 	}
 	fmt.Fprintf(d.app.Out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\nruntime: %s\nconfiguration: %s\n",
 		versionText(), e.URL, v.token, d.flags.data, d.runtime.Text, cli.Clean(v.text, true))
+	if v.profiles != nil {
+		fmt.Fprintf(d.app.Out, "profiles: http://%s%s\n", v.profiles.Addr(), server.ProfilesPath)
+	}
 	d.sayPretended(ctx)
 	d.sayMissing()
 	sayClosed(d)
