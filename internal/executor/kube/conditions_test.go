@@ -134,7 +134,9 @@ func TestImageOfComb(t *testing.T) {
 	d.api.Spoil("n2", "")
 	good := d.of("v", "n2")
 	d.runsIn("comb", good, 0)
-	d.until("it is a node's fault now", func() bool { return d.condition(true, "pods of jobs do not start on n0, and do on other nodes: "+broken) })
+	d.until("it is a node's fault now", func() bool {
+		return d.condition(true, "pods of jobs do not start on n0, and do on other nodes: "+broken)
+	})
 	at = d.of("v", "n0")
 	d.until("the node is blamed", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.refused[at] != "" })
 	if why := d.refused[at]; why != broken {

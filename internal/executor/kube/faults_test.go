@@ -72,6 +72,7 @@ type driver struct {
 	stripped, unknown map[taskOf]string
 	identity          func(model.Subject) (executor.Identity, error) // nil asks for none
 	jobFaults         []model.AttemptID                              // refused by their jobs' own fault
+	whyEnded          func(kube.Ending) string                       // nil: nothing is said
 	link              *pods.ServerLink                               // nil: pods do not speak to the server
 	log               *slog.Logger                                   // nil: none
 }
@@ -102,7 +103,7 @@ func newDriver(t *testing.T, seed uint64) *driver {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: d.hear, Namespace: d.namespaceOf, Identity: d.identity, ServerLink: d.link, Log: d.log,
+		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: d.hear, Namespace: d.namespaceOf, Identity: d.identity, ServerLink: d.link, Log: d.log, WhyEnded: d.whyEnded,
 			Limits: kube.Limits{Binding: 3 * time.Second, Image: 3 * time.Second, Log: 200 * time.Millisecond, Gone: 300 * time.Millisecond}})
 		if err != nil {
 			t.Fatal(err)

@@ -53,6 +53,9 @@ type Options struct {
 	DiskMB     int64            // what a task may write to its node when it asks for nothing; 0 is no limit
 	MostMB     int64            // the most that a task may ask for of that; 0 is no limit
 	ServerLink *pods.ServerLink // nil: pods send nothing to the server
+	// WhyEnded says in words why a task is being ended, for those who look at its pod, or "" where
+	// that is the ordinary course. It may take a while. nil: nothing is said.
+	WhyEnded func(Ending) string
 	// Code opens the code that a job brings, and returns its size in bytes. nil: no job brings
 	// any.
 	Code   func(*model.Job) (io.ReadCloser, int64, error)
@@ -107,8 +110,9 @@ type Executor struct {
 
 	server    serverState  // it has a lock of its own
 	programs  programNodes // likewise
-	published published    // likewise
-	fenced    *fencedPods  // likewise
+	events    podEvents
+	published published   // likewise
+	fenced    *fencedPods // likewise
 }
 
 var (
@@ -130,7 +134,7 @@ func New(o Options) (*Executor, error) {
 	}
 	e := &Executor{o: o, maker: pods.Maker{Cluster: o.Cluster, Key: key, Space: o.API.Namespace()},
 		tasks: map[string]*podTask{}, attempts: map[model.AttemptID][]string{}, crews: map[model.JobID]*jobMembers{}, stopped: map[model.AttemptID]model.Duration{}, seen: map[string]*nodeSeen{},
-		adopted: make(chan struct{}), opened: time.Now(),
+		adopted: make(chan struct{}), opened: time.Now(), events: podEvents{queue: make(chan podEvent, eventQueue)},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
 	close(e.adopted)
@@ -176,6 +180,7 @@ func (e *Executor) begin() {
 		e.goes(e.work)
 	}
 	e.goes(e.lookAgain)
+	e.goes(e.writeEvents)
 }
 
 func (e *Executor) work() {
@@ -276,7 +281,7 @@ func (e *Executor) end(a model.Action) {
 	}
 	for _, name := range names {
 		if t := e.tasks[name]; t != nil && !t.stop {
-			t.stop, t.grace = true, a.Grace
+			t.stop, t.grace, t.cause, t.by = true, a.Grace, a.Cause, a.By
 			e.queue.Add(name)
 		}
 	}

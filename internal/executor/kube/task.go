@@ -35,8 +35,10 @@ type podTask struct {
 	known    bool      // it may have been started before this server
 	stop     bool
 	grace    model.Duration
-	repeated bool         // its start was repeated: what is known is told again
-	turns    *podRotation // its rotation; nil for a stray alone. It is replaced, never changed
+	cause    model.EndCause   // of the stop
+	by       *model.AttemptID // likewise
+	repeated bool             // its start was repeated: what is known is told again
+	turns    *podRotation     // its rotation; nil for a stray alone. It is replaced, never changed
 
 	read        bool // the record was read
 	record      record
@@ -45,6 +47,8 @@ type podTask struct {
 	endTold     bool               // its end was told
 	unknownTold bool               // it was told that its state is unknown
 	waitTold    bool               // why it waits was told
+	endSaid     bool               // an event says that it is being ended
+	events      int                // how many events were written on its pod
 	ended       time.Time          // when its end was first seen
 	waits       time.Time          // since when its pod waits, by the clock of this machine
 	bound       bool               // it waits on its node, where kube-scheduler has bound it
@@ -74,6 +78,8 @@ type wanted struct {
 	stop, repeated, known bool
 	lost                  bool // it counts as ended: the end of its pod matters only to its node
 	grace                 time.Duration
+	cause                 model.EndCause
+	by                    *model.AttemptID
 }
 
 func (e *Executor) wantedOf(key string) (*podTask, wanted) {
@@ -83,7 +89,7 @@ func (e *Executor) wantedOf(key string) (*podTask, wanted) {
 	if t == nil {
 		return nil, wanted{}
 	}
-	w := wanted{t.stop, t.repeated, t.known, t.lost, time.Duration(t.grace) * time.Microsecond}
+	w := wanted{t.stop, t.repeated, t.known, t.lost, time.Duration(t.grace) * time.Microsecond, t.cause, t.by}
 	t.repeated = false
 	return t, w
 }
@@ -318,6 +324,7 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 	switch {
 	case errors.As(err, &soon) && t.waits.IsZero():
 		t.waits = time.Now()
+		e.eventOn(t, pod, eventWaits, func() string { return soon.Why })
 		return claimPause, nil
 	case errors.As(err, &soon) && time.Since(t.waits) < e.o.Limits.Binding:
 		return claimPause, nil
@@ -344,6 +351,7 @@ func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f mo
 	if err := t.note(); err != nil {
 		return err
 	}
+	e.eventOn(t, pod, eventRefused, func() string { return f.Reason })
 	return t.in(e).Delete(ctx, pod.Name, pod.UID, time.Second)
 }
 
@@ -393,8 +401,10 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	}
 	switch {
 	case state.Phase == pods.Ended && state.Refused != "" && state.Program && !t.stray:
+		e.eventOn(t, pod, eventRefused, func() string { return state.Refused })
 		return 0, program{e}.refuse(t, pod, state)
 	case state.Phase == pods.Ended && state.Refused != "" && !t.stray:
+		e.eventOn(t, pod, eventRefused, func() string { return state.Refused })
 		return 0, e.refuse(t, model.TaskRefused{Reason: state.Refused, Job: state.JobFault})
 	case state.Phase == pods.Ended && t.refused != nil:
 		return 0, e.refuse(t, *t.refused)
@@ -405,6 +415,9 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 		return 0, e.finish(t, state.Exit)
 	case w.stop || t.refused != nil:
 		if pod.DeletionTimestamp == nil {
+			if t.refused == nil {
+				e.sayEnds(t, pod, w)
+			}
 			return 0, t.in(e).Delete(ctx, pod.Name, pod.UID, w.grace)
 		}
 		return 0, nil
@@ -485,6 +498,7 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 				where = "" // it says so itself
 			}
 			e.o.Tell(model.Notice{Job: t.at.Job, Message: fmt.Sprintf("task %s of attempt %v waits%s: %s", t.title(), t.at, where, s.Why)})
+			e.eventOn(t, pod, eventWaits, func() string { return s.Why })
 		}
 		return left + 100*time.Millisecond, nil
 	}

@@ -58,6 +58,7 @@ type Server struct {
 	version  int64
 	objects  map[string]map[string]metav1.Object // by resource and key
 	closed   map[string]bool                     // namespaces in which nothing is allowed
+	denied   map[string]bool                     // resources of which nothing may be made
 	fixed    bool                                // no pod may be resized
 	review   func(space string) (allowed, answers bool)
 	events   map[string][]event // by resource
@@ -85,7 +86,7 @@ func New(seed uint64) *Server {
 	}
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	s := &Server{rand: rand.New(rand.NewPCG(seed, 26)), decoder: serializer.NewCodecFactory(scheme).UniversalDeserializer(), end: make(chan struct{}),
-		objects:  map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "secrets": {}, "resourceclaims": {}, "resourceslices": {}},
+		objects:  map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "events": {}, "secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
 		machines: map[string]*machine{}, closed: map[string]bool{}, asked: map[string]int{}}
 	s.news = sync.NewCond(&s.mu)
@@ -131,6 +132,16 @@ func (s *Server) Forbid(space string, forbidden bool) {
 	defer s.mu.Unlock()
 	s.closed[space] = forbidden
 	s.news.Broadcast()
+}
+
+// Deny lets nothing be made of a resource, or allows it again.
+func (s *Server) Deny(resource string, denied bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.denied == nil {
+		s.denied = map[string]bool{}
+	}
+	s.denied[resource] = denied
 }
 
 // Review has reviews of rights answered by a function, for each namespace; without one all is
@@ -343,6 +354,8 @@ func (s *Server) do(r *http.Request, p path) (out json.RawMessage, err error) {
 	which := schema.GroupResource{Resource: resource}
 	had := s.objects[resource][key(p.space, name)]
 	switch {
+	case r.Method == http.MethodPost && s.denied[resource]:
+		return nil, apierrors.NewForbidden(which, name, errors.New("it may not be made"))
 	case r.Method == http.MethodPost:
 		o, err := decoded[metav1.Object](s, body)
 		if err != nil {

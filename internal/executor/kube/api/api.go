@@ -281,6 +281,11 @@ func (c *Client) MakeService(ctx context.Context, s *corev1.Service) error {
 	return err
 }
 
+// MakeEvent writes an event about an object of the namespace. It is tried once.
+func (c *Client) MakeEvent(ctx context.Context, v *corev1.Event) error {
+	return c.rest.Post().Namespace(c.namespace).Resource("events").MaxRetries(0).Body(v).Do(ctx).Error()
+}
+
 // MakeSecret makes a secret, and replaces one of that name.
 func (c *Client) MakeSecret(ctx context.Context, s *corev1.Secret) error {
 	post := func() error { return c.rest.Post().Namespace(c.namespace).Resource("secrets").Body(s).Do(ctx).Error() }
