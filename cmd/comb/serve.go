@@ -95,7 +95,9 @@ the start warns, and says how it is applied all the same.`,
 	f := c.Flags()
 	f.StringVar(&s.data, "data", "", "data directory (default: $XDG_DATA_HOME/comb, else ~/.local/share/comb)")
 	f.StringVar(&s.listen, "listen", defaultAddr, "address to listen on; port 0 takes a free one")
-	f.StringVar(&s.debug, "debug-listen", "", "address on which administrators get Go's profiles of the server, of this machine's loopback, such as 127.0.0.1:6060; without it there are none")
+	f.StringVar(&s.debug, "debug-listen", "",
+		"address of this machine's loopback, such as 127.0.0.1:6060, on which administrators get Go's profiles of "+
+			"the server")
 	f.BoolVar(&s.insecure, "insecure-listen-without-tls", false,
 		"allow an address that other machines reach: tokens cross the network in clear")
 	f.StringVar(&s.tlsCert, "tls-cert", "", "serve with TLS: file with the server's certificate, then those that lead to its authority, PEM; read again when it changes")
@@ -191,13 +193,6 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	listener = d.cert.Over(listener)
 	defer listener.Close()
-	var profiles net.Listener
-	if d.flags.debug != "" {
-		if profiles, err = server.ListenProfiles(ctx, d.flags.debug); err != nil {
-			return err
-		}
-		defer profiles.Close()
-	}
 	if d.store, err = store.Open(ctx, d.flags.data, store.Options{Now: cli.WallTime(), Log: d.log}); err != nil {
 		if strings.Contains(err.Error(), "disk is full") {
 			return cli.Hint{Err: err, Next: "free space on the disk of " + d.flags.data + " and start again; nothing is lost"}
@@ -242,7 +237,7 @@ func (d *daemon) run(ctx context.Context) error {
 	kept := upkeep.Folder{Dir: d.store.JobsDir(), Remove: d.executor.Forget}
 	d.keeper = upkeep.New(store.Retention{Store: d.store}, kept, d.flags.keep.Options(cli.WallTime, d.log))
 	go d.keeper.Run(loop)
-	err = d.serve(ctx, listener, serving{token, inForce, ended, profiles})
+	err = d.serve(ctx, listener, serving{token, inForce, ended})
 	stop()
 	return errors.Join(err, <-ended)
 }
@@ -571,8 +566,6 @@ type serving struct {
 	token string       // path of the token's file
 	text  string       // the configuration in force, described
 	ended <-chan error // receives the end of the engine's loop
-
-	profiles net.Listener // for Go's profiles; nil serves none
 }
 
 // serve answers requests until ctx is done or the loop ends.
@@ -580,10 +573,6 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	var stored executor.Images
 	if h, ok := d.executor.(executor.HasImages); ok {
 		stored = h.Images()
-	}
-	var conditions func() []executor.Condition
-	if h, ok := d.executor.(executor.HasConditions); ok {
-		conditions = h.Conditions
 	}
 	proxies, err := server.ParseProxies(d.flags.proxies)
 	if err != nil {
@@ -595,7 +584,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		Policies: d.policies(), CheckCluster: d.checkCluster, Configured: d.configured, Images: d.runtime.Images, Runtime: d.runtime.Text,
 		Version: versionText(), Cluster: d.store.ClusterID(), Hosts: d.flags.hosts, Proxies: proxies,
 		AnyAddress: d.flags.insecure,
-		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: cli.WallTime, Log: d.log, Metrics: d.metrics.Handler(), Conditions: conditions, Tags: store.Tags{Store: d.store}, Ends: store.Ends{Store: d.store},
+		SameFolder: sameFolder, Checkpoints: d.executor.Checkpoints, Now: cli.WallTime, Log: d.log, Metrics: d.metrics.Handler(), Tags: store.Tags{Store: d.store}, Ends: store.Ends{Store: d.store},
 	})
 	d.metrics.Observe(ctx, telemetry.Options{Replica: d.engine.Replica(), Version: versionText(),
 		Streams: handler.Streams, Kept: d.keeper.Stats,
@@ -619,16 +608,13 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	}
 	defer contexts.Withdraw(e, files)
 	go func() { failed <- h.Serve(l) }()
-	if v.profiles != nil {
-		debug := handler.Profiles()
-		defer debug.Close()
-		go func() { _ = debug.Serve(v.profiles) }() // it ends with the listener
+	profiles, err := d.serveProfiles(ctx, handler)
+	if err != nil {
+		return err
 	}
+	defer profiles.Close()
 	fmt.Fprintf(d.app.Out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\nruntime: %s\nconfiguration: %s\n",
 		versionText(), e.URL, v.token, d.flags.data, d.runtime.Text, cli.Clean(v.text, true))
-	if v.profiles != nil {
-		fmt.Fprintf(d.app.Out, "profiles: http://%s%s\n", v.profiles.Addr(), server.ProfilesPath)
-	}
 	d.sayPretended(ctx)
 	d.sayMissing()
 	sayClosed(d)
@@ -651,6 +637,21 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		_ = h.Close()
 	}
 	return err
+}
+
+// serveProfiles serves Go's profiles where the flags ask for it, and prints where.
+func (d *daemon) serveProfiles(ctx context.Context, s *server.Server) (*http.Server, error) {
+	h := server.Profiles(s)
+	if d.flags.debug == "" {
+		return h, nil
+	}
+	l, err := server.ListenProfiles(ctx, d.flags.debug)
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = h.Serve(l) }() // it ends with the server
+	fmt.Fprintf(d.app.Out, "profiles: http://%s%s\n", l.Addr(), server.ProfilesPath)
+	return h, nil
 }
 
 // sayPretended prints which GPUs of the configuration in force do not exist.

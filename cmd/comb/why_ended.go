@@ -79,7 +79,8 @@ func stopper(tail engine.Tail, of kube.Ending) (text string) {
 			}
 		case model.JobRequeued:
 			if e.Job == of.Attempt.Job && of.Cause == model.EndRequeued {
-				text = fmt.Sprintf("its job waits again, since %s wants it so", e.Meta.Subject) + narrate.Because(e.Reason)
+				text = fmt.Sprintf("its job waits again, since %s wants it so", e.Meta.Subject) +
+					narrate.Because(e.Reason)
 			}
 		}
 	}

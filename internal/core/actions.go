@@ -101,7 +101,8 @@ func (s actions) outstanding() []model.Action {
 		a := &s.Attempts[slot]
 		out = append(out, s.startAction(a, true))
 		if a.Cause != 0 {
-			out = append(out, model.Action{Attempt: a.ID, Grace: s.Jobs[a.Job].Spec.Grace, Cause: a.Cause, By: a.By, Known: true})
+			grace := s.Jobs[a.Job].Spec.Grace
+			out = append(out, model.Action{Attempt: a.ID, Grace: grace, Cause: a.Cause, By: a.By, Known: true})
 		}
 	}
 	return out

@@ -53,7 +53,7 @@ type Info struct {
 	Cluster    string `json:"cluster" doc:"Id of this data directory"`
 	Seq        uint64 `json:"seq" doc:"Last event that reads can see"`
 	// Conditions are also in a header of each answer, HeaderCondition.
-	Conditions []string `json:"conditions,omitempty" doc:"What concerns more than one job now, such as an API server of Kubernetes that does not answer: a sentence each, those for administrators only for them"`
+	Conditions []string `json:"conditions,omitempty" doc:"What concerns more than one job now: a sentence each"`
 }
 
 // Health is all that a server tells without a token.

@@ -14,7 +14,8 @@ import (
 // alone.
 func TestConditions(t *testing.T) {
 	now := []executor.Condition{{Text: "the cable is out"}, {Text: "the image “x”\nfails", Admin: true}}
-	w := setup{gpus: 1, conditions: func() []executor.Condition { return now }}.open(t)
+	w := newWorld(t, 1)
+	w.logs.conditions = now
 	user := w.user("bob")
 	look := func(token, path string) (told, info []string) {
 		t.Helper()
@@ -34,7 +35,8 @@ func TestConditions(t *testing.T) {
 		}
 	}
 	told, info := look(w.token, "/api/v1/info")
-	if !slices.Equal(told, []string{"the cable is out", "the image ?x??fails"}) || !slices.Equal(info, []string{now[0].Text, now[1].Text}) {
+	clean, whole := []string{"the cable is out", "the image ?x??fails"}, []string{now[0].Text, now[1].Text}
+	if !slices.Equal(told, clean) || !slices.Equal(info, whole) {
 		t.Errorf("an administrator: %q, %q", told, info)
 	}
 	for _, token := range []string{"", "wrong"} {

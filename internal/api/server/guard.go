@@ -77,7 +77,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r = r.WithContext(people.With(r.Context(), a))
-	s.tellConditions(w.Header(), a)
+	tellConditions(w.Header(), conditionsFor(s, a))
 	if r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, rest.Prefix+"/uploads/") {
 		s.route(w, r) // its handler reads the body as it comes
 		return
@@ -166,36 +166,6 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, "this server has no metrics"))
 	default:
 		s.opts.Metrics.ServeHTTP(w, r)
-	}
-}
-
-// conditions are those that an asker may see; none without a token.
-func (s *Server) conditions(a *people.Asker) (list []string) {
-	if s.opts.Conditions == nil || a.Principal.User == "" {
-		return nil
-	}
-	for _, c := range s.opts.Conditions() {
-		if a.Principal.Admin || !c.Admin {
-			list = append(list, c.Text)
-		}
-	}
-	return list
-}
-
-// maxCondition bounds a condition in a header, in bytes.
-const maxCondition = 1 << 10
-
-// tellConditions writes the conditions that an asker may see into the headers of an answer. They
-// may quote what a program printed, so what no header may hold becomes a question mark.
-func (s *Server) tellConditions(h http.Header, a *people.Asker) {
-	for _, text := range s.conditions(a) {
-		text = strings.Map(func(c rune) rune {
-			if c < ' ' || c > '~' {
-				return '?'
-			}
-			return c
-		}, text)
-		h.Add(rest.HeaderCondition, text[:min(len(text), maxCondition)])
 	}
 }
 

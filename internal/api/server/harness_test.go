@@ -57,6 +57,7 @@ type fakeMachine struct {
 	live       *engine.LiveInputs
 	actions    []model.Action
 	logs       map[string]string
+	conditions []executor.Condition
 	turns      []executor.StreamSwitch // of all tasks
 	gap        [2]int64                // dropped of each log
 	broken     error                   // of every log
@@ -124,6 +125,13 @@ func (m *fakeMachine) OpenLog(ref executor.LogRef, from int64) (executor.Log, er
 	return out, nil
 }
 
+// Conditions implements executor.HasConditions.
+func (m *fakeMachine) Conditions() []executor.Condition {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.conditions
+}
+
 // cut drops a part of all logs.
 func (m *fakeMachine) cut(from, to int64) {
 	m.mu.Lock()
@@ -171,8 +179,6 @@ type setup struct {
 	images   executor.Images
 	provider *oidc.Provider
 	proxies  server.Proxies
-
-	conditions func() []executor.Condition
 }
 
 func (o setup) open(t testing.TB) *world {
@@ -215,7 +221,7 @@ func (o setup) open(t testing.TB) *world {
 	}
 	directory.SetHashCost(people.Cost{KiB: 8, Passes: 1})
 	handler := server.New(server.Options{Runtime: saidRuntime, Proxies: o.proxies, Tags: store.Tags{Store: s}, Ends: store.Ends{Store: s}, Uploads: uploads, ImageStore: o.images, Provider: o.provider, People: directory, TrustUsers: o.trust, Live: live, Replica: e.Replica(), Store: s, Logs: machine, Entry: machine, Policies: config.Policies{Names: policy.Names(), New: policy.New, Named: o.named},
-		Version: "test", Conditions: o.conditions, Cluster: s.ClusterID(), Now: now, SlowReader: o.slow})
+		Version: "test", Cluster: s.ClusterID(), Now: now, SlowReader: o.slow})
 	l, err := server.Listen(ctx, "127.0.0.1:0", false)
 	if err != nil {
 		t.Fatal(err)

@@ -39,15 +39,15 @@ func ListenProfiles(ctx context.Context, at string) (net.Listener, error) {
 func CheckProfiles(at string) error {
 	host, _, err := net.SplitHostPort(at)
 	if err != nil || !rest.Loopback(host) {
-		return fmt.Errorf("%q: want an address that only this machine reaches, such as 127.0.0.1:6060, since profiles show what the server does; "+
-			"from another machine use a tunnel (ssh -L, kubectl port-forward)", at)
+		return fmt.Errorf("%q: want an address that only this machine reaches, such as 127.0.0.1:6060, since profiles "+
+			"show what the server does; from another machine use a tunnel (ssh -L, kubectl port-forward)", at)
 	}
 	return nil
 }
 
 // Profiles returns the HTTP server of Go's profiles of this process. It lets in the tokens of
 // administrators alone, and no cookies.
-func (s *Server) Profiles() *http.Server {
+func Profiles(s *Server) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc(ProfilesPath, pprof.Index)
 	mux.HandleFunc(ProfilesPath+"cmdline", pprof.Cmdline)
@@ -56,23 +56,20 @@ func (s *Server) Profiles() *http.Server {
 	mux.HandleFunc(ProfilesPath+"trace", pprof.Trace)
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if p := s.mayProfile(r); p != nil {
+			if p := mayProfile(s, r); p != nil {
 				writeProblem(w, p)
-				return
-			}
-			if seconds, err := strconv.ParseFloat(r.URL.Query().Get("seconds"), 64); err == nil && !(seconds <= longestProfile.Seconds()) {
-				writeProblem(w, rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid, fmt.Sprintf("seconds: want at most %.0f", longestProfile.Seconds())))
 				return
 			}
 			mux.ServeHTTP(w, r)
 		}),
-		ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 }
 
 // mayProfile says why a request gets no profile; nil when it does.
-func (s *Server) mayProfile(r *http.Request) *rest.Problem {
+func mayProfile(s *Server, r *http.Request) *rest.Problem {
 	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(kind, "Bearer") {
 		token = ""
@@ -88,7 +85,13 @@ func (s *Server) mayProfile(r *http.Request) *rest.Problem {
 	case errors.As(err, &p):
 		return p
 	case err != nil:
-		return rest.NewProblem(http.StatusInternalServerError, rest.CodeInternal, "the right to profiles cannot be looked up: try again")
+		return rest.NewProblem(http.StatusInternalServerError, rest.CodeInternal,
+			"the right to profiles cannot be looked up: try again")
+	}
+	seconds, err := strconv.ParseFloat(r.URL.Query().Get("seconds"), 64)
+	if most := longestProfile.Seconds(); err == nil && !(seconds <= most) { // also where it is no number
+		return rest.NewProblem(http.StatusBadRequest, rest.CodeInvalid,
+			fmt.Sprintf("seconds: want at most %.0f", most))
 	}
 	return nil
 }

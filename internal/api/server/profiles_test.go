@@ -18,7 +18,7 @@ func TestProfiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := w.handler.Profiles()
+	h := server.Profiles(w.handler)
 	go h.Serve(l)
 	t.Cleanup(func() { h.Close() })
 	ask := func(authorization, path string) (int, string) {
@@ -67,7 +67,8 @@ func TestProfiles(t *testing.T) {
 		}
 	}
 	for _, at := range []string{"0.0.0.0:0", ":0", "10.1.2.3:6060", "[::]:0", "comb.example:6060", "6060", ""} {
-		if l, err := server.ListenProfiles(context.Background(), at); err == nil || !strings.Contains(err.Error(), "only this machine reaches") {
+		l, err := server.ListenProfiles(context.Background(), at)
+		if err == nil || !strings.Contains(err.Error(), "only this machine reaches") {
 			t.Errorf("profiles at %q: %v, %v", at, l, err)
 		}
 	}

@@ -47,7 +47,7 @@ type Options struct {
 	People  *people.Directory
 	// Provider is the identity provider of sign-ins; nil is sign-in by password only.
 	Provider *oidc.Provider
-	Logs     Logs
+	Logs     Logs  // may be an executor.HasConditions
 	Entry    Entry // nil where users cannot enter tasks
 	// Policies are the policies that a cluster file may name.
 	Policies config.Policies
@@ -86,11 +86,9 @@ type Options struct {
 	// Metrics answers Prometheus at /metrics, once the asker's right is checked; nil is no
 	// metrics.
 	Metrics http.Handler
-	// Conditions are what concerns more than one job now; nil: nothing ever does.
-	Conditions func() []executor.Condition
-	Tags       Tags
-	Ends       Ends
-	Meter      Meter // nil measures nothing
+	Tags    Tags
+	Ends    Ends
+	Meter   Meter // nil measures nothing
 }
 
 // Server is the REST API as one http.Handler.

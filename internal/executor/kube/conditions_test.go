@@ -104,8 +104,9 @@ func TestAPIServerAway(t *testing.T) {
 	d.finish()
 }
 
-// An image of Comb that starts on one node and not on another is that node's fault; one that starts
-// nowhere is nobody's but the administrator's, who is told before jobs meet it, and when it is mended.
+// An image of Comb that starts on one node and not on another is that node's fault. One that starts
+// nowhere is no job's and no node's: administrators are told before jobs meet it, and when it is
+// mended.
 func TestImageOfComb(t *testing.T) {
 	d := newDriver(t, 32)
 	log := &lines{}

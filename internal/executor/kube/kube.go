@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
@@ -53,7 +54,7 @@ type Options struct {
 	DiskMB     int64            // what a task may write to its node when it asks for nothing; 0 is no limit
 	MostMB     int64            // the most that a task may ask for of that; 0 is no limit
 	ServerLink *pods.ServerLink // nil: pods send nothing to the server
-	// WhyEnded says in words why a task is being ended, for those who look at its pod, or "" where
+	// WhyEnded says in words why a task is being ended, for users that look at its pod, or "" where
 	// that is the ordinary course. It may take a while. nil: nothing is said.
 	WhyEnded func(Ending) string
 	// Code opens the code that a job brings, and returns its size in bytes. nil: no job brings
@@ -108,11 +109,11 @@ type Executor struct {
 
 	turning sync.Mutex // held while a pod reports on its turns; never held together with mu
 
-	server    serverState  // it has a lock of its own
-	programs  programNodes // likewise
-	events    podEvents
-	published published   // likewise
-	fenced    *fencedPods // likewise
+	server    *serverState // each of these has a lock of its own
+	programs  *programs
+	events    *podEvents
+	published published
+	fenced    *fencedPods
 }
 
 var (
@@ -134,10 +135,17 @@ func New(o Options) (*Executor, error) {
 	}
 	e := &Executor{o: o, maker: pods.Maker{Cluster: o.Cluster, Key: key, Space: o.API.Namespace()},
 		tasks: map[string]*podTask{}, attempts: map[model.AttemptID][]string{}, crews: map[model.JobID]*jobMembers{}, stopped: map[model.AttemptID]model.Duration{}, seen: map[string]*nodeSeen{},
-		adopted: make(chan struct{}), opened: time.Now(), events: podEvents{queue: make(chan podEvent, eventQueue)},
+		adopted: make(chan struct{}), opened: time.Now(),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
 	close(e.adopted)
+	e.server = &serverState{api: o.API, log: o.Log}
+	e.events = &podEvents{api: o.API, log: o.Log, server: e.server, queue: make(chan podEvent, eventQueue)}
+	e.programs = &programs{log: o.Log, works: map[string]bool{}, fails: map[string]programFault{},
+		there: func(node string) bool { return e.node(node) != nil }}
+	if o.ServerLink != nil {
+		e.programs.image = o.ServerLink.Image
+	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	if e.fenced, err = openFencedPods(o.KeyFile); err != nil {
 		return nil, err
@@ -153,12 +161,9 @@ func New(o Options) (*Executor, error) {
 	e.synced = func() bool {
 		return watch.HasSynced() && !slices.ContainsFunc(first, func(sp *podNamespace) bool { return !sp.seen() })
 	}
-	e.goes(e.watchServer)
+	e.goes(func() { e.server.watch(e.ctx) })
 	e.goes(func() { watch.RunWithContext(e.ctx) })
 	e.goes(e.begin)
-	if o.ServerLink != nil {
-		e.goes(program{e}.try)
-	}
 	return e, nil
 }
 
@@ -175,12 +180,26 @@ func (e *Executor) begin() {
 	if !cache.WaitForCacheSync(e.ctx.Done(), e.synced) {
 		return
 	}
-	e.endStrays()
+	endStrays(e)
 	for range workers {
 		e.goes(e.work)
 	}
 	e.goes(e.lookAgain)
-	e.goes(e.writeEvents)
+	e.goes(func() { e.events.write(e.ctx) })
+	if e.programs.image == "" {
+		return
+	}
+	for _, sp := range e.spaces.all() {
+		for _, key := range sp.pods.ListKeys() {
+			if pod := sp.pod(baseOf(key)); pod != nil && e.maker.Sealed(pod) && pods.Look(pod, false).Ran {
+				e.programs.began(pod)
+			}
+		}
+	}
+	trial := imageTrial{programs: e.programs, api: e.o.API, maker: &e.maker, server: e.server,
+		node: func() (string, []string) { return freest(e) },
+		seen: func(name string) *corev1.Pod { return e.spaces.pod(e.spaces.own(), name) }}
+	e.goes(func() { trial.run(e.ctx) })
 }
 
 func (e *Executor) work() {
@@ -248,7 +267,9 @@ func (e *Executor) start(a model.Action) {
 		ts := &a.Start.Tasks[i]
 		name := e.maker.Name(a.Attempt, ts.Task)
 		if e.tasks[name] == nil {
-			e.add(&podTask{named: named{key: name, name: name, home: h}, dir: e.taskDir(a.Attempt, ts.Task), at: a.Attempt, start: a.Start, ts: ts, known: a.Known, stop: stopped, grace: grace})
+			e.add(&podTask{named: named{key: name, name: name, home: h},
+				dir: e.taskDir(a.Attempt, ts.Task), at: a.Attempt, start: a.Start, ts: ts, known: a.Known,
+				stopOrder: stopOrder{stop: stopped, grace: grace}})
 			delete(e.seenOf(string(ts.Place.Node)).lost, name)
 			if a.Known {
 				if e.known++; e.known == 1 {
@@ -343,6 +364,11 @@ func (e *Executor) countAdopted() {
 	}
 }
 
+// Conditions implements executor.HasConditions.
+func (e *Executor) Conditions() []executor.Condition {
+	return append(e.server.conditions(), e.programs.conditions()...)
+}
+
 // Abilities implements engine.AbilityReporter.
 func (e *Executor) Abilities(l engine.Leaves) ([]model.Ability, string) {
 	return claims{e}.abilities(l)
@@ -405,7 +431,7 @@ func (e *Executor) strays() (ended []string) {
 }
 
 // endStrays ends strays that no sweep reported.
-func (e *Executor) endStrays() {
+func endStrays(e *Executor) {
 	for _, name := range e.strays() {
 		e.o.Log.Warn("a pod that no task is known of is ended", "task", name)
 	}
@@ -423,7 +449,7 @@ func (e *Executor) lookAgain() {
 			return
 		case <-time.After(lookEvery):
 		}
-		e.endStrays()
+		endStrays(e)
 		for _, f := range (health{e}).down() {
 			e.o.Tell(f)
 		}

@@ -3,8 +3,8 @@ package kube
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,8 +24,8 @@ type Ending struct {
 	By      *model.AttemptID // for which it makes room; nil: for none
 }
 
-// Reasons of events on pods, for those who look at pods with kubectl. A pod that is made, starts
-// and ends as usual has none.
+// Reasons of events on pods, for users with kubectl. A pod that is made, starts and ends as usual
+// has none.
 const (
 	eventWaits   = "CombWaits"
 	eventEnds    = "CombEnds"
@@ -52,84 +52,80 @@ type podEvent struct {
 	text       func() string // asked for when it is written; "" writes nothing
 }
 
-// podEvents is the queue of events.
+// podEvents writes events on pods.
 type podEvents struct {
+	api    *api.Client
+	log    *slog.Logger
+	server *serverState
 	queue  chan podEvent
-	number atomic.Uint64 // of events that were named
 }
 
-// eventOn queues an event on a task's pod.
-func (e *Executor) eventOn(t *podTask, pod *corev1.Pod, reason string, text func() string) {
-	if t.events >= eventsOfPod {
+// podSaid is which events there are on a pod.
+type podSaid struct {
+	events int // how many
+	ends   bool
+}
+
+// on queues an event on a pod. The text is asked for when it is written.
+func (v *podEvents) on(pod *corev1.Pod, had *podSaid, reason string, text func() string) {
+	if had.events >= eventsOfPod || reason == eventEnds && had.ends {
 		return
 	}
-	t.events++
+	had.events++
+	had.ends = had.ends || reason == eventEnds
 	select {
-	case e.events.queue <- podEvent{pod.Namespace, pod.Name, pod.UID, reason, text}:
+	case v.queue <- podEvent{pod.Namespace, pod.Name, pod.UID, reason, text}:
 	default: // they are for people, and must hold up nothing
 	}
 }
 
-// sayEnds queues the event that a pod is being ended, once.
-func (e *Executor) sayEnds(t *podTask, pod *corev1.Pod, w wanted) {
-	if t.endSaid {
-		return
-	}
-	t.endSaid = true
-	switch {
-	case t.stray:
-		e.eventOn(t, pod, eventEnds, func() string { return "no task of Comb is known that this pod belongs to" })
-	case w.lost:
-		e.eventOn(t, pod, eventEnds, func() string { return "its task counts as lost, with its node" })
-	case e.o.WhyEnded != nil:
-		of := Ending{t.at, t.ts.Place.Node, w.cause, w.by}
-		e.eventOn(t, pod, eventEnds, func() string { return e.o.WhyEnded(of) })
-	}
-}
-
-// writeEvents writes the queued events.
-func (e *Executor) writeEvents() {
-	closed := map[string]time.Time{} // namespaces without the right, since when
-	for {
-		var v podEvent
+// write writes the queued events.
+func (v *podEvents) write(ctx context.Context) {
+	closed := map[string]time.Time{} // when the right was found to be missing, by namespace
+	for n := 0; ; n++ {
+		var one podEvent
 		select {
-		case <-e.ctx.Done():
+		case <-ctx.Done():
 			return
-		case v = <-e.events.queue:
+		case one = <-v.queue:
 		}
-		if !e.server.away().IsZero() || time.Since(closed[v.space]) < eventsRefused {
+		if !v.server.away().IsZero() || time.Since(closed[one.space]) < eventsRefused {
 			continue
 		}
-		text := v.text()
+		text := one.text()
 		if text == "" {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(e.ctx, eventWithin)
-		err := e.o.API.In(v.space).MakeEvent(ctx, e.eventOf(&v, text))
+		soon, cancel := context.WithTimeout(ctx, eventWithin)
+		err := v.api.In(one.space).MakeEvent(soon, one.object(n, text))
 		cancel()
 		if err != nil && api.NamespaceRefuses(err) {
-			if closed[v.space].IsZero() {
-				e.o.Log.Warn("events cannot be written on pods, so kubectl describe does not say why Comb ends them: it lacks the right to create events, which deploy/kubernetes/rights.yaml and team.yaml have", "namespace", v.space, "error", api.ErrorText(err))
+			if closed[one.space].IsZero() {
+				v.log.Warn("events cannot be written on pods, so kubectl describe does not say why Comb ends them: "+
+					"it lacks the right to create events, which deploy/kubernetes/rights.yaml and team.yaml have",
+					"namespace", one.space, "error", api.ErrorText(err))
 			}
-			closed[v.space] = time.Now()
+			closed[one.space] = time.Now()
 		}
-		e.pause(eventPause)
+		pause(ctx, eventPause)
 	}
 }
 
-// eventOf is an event as Kubernetes has it.
-func (e *Executor) eventOf(v *podEvent, text string) *corev1.Event {
+// object is an event as Kubernetes has it. n is another number for each.
+func (one *podEvent) object(n int, text string) *corev1.Event {
 	if len(text) > eventLength {
 		text = strings.ToValidUTF8(text[:eventLength], "") + "..."
 	}
 	kind, now := corev1.EventTypeNormal, metav1.Now()
-	if v.reason != eventEnds {
+	if one.reason != eventEnds {
 		kind = corev1.EventTypeWarning
 	}
+	name := fmt.Sprintf("%s.%x.%x", one.pod, now.UnixNano(), n)
 	return &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Namespace: v.space, Name: fmt.Sprintf("%s.%x.%x", v.pod, now.UnixNano(), e.events.number.Add(1))},
-		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: v.space, Name: v.pod, UID: v.uid},
-		Reason:         v.reason, Message: text, Type: kind, Source: corev1.EventSource{Component: "comb"}, ReportingController: "comb.dev/server",
-		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+		ObjectMeta: metav1.ObjectMeta{Namespace: one.space, Name: name},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: one.space, Name: one.pod,
+			UID: one.uid},
+		Reason: one.reason, Message: text, Type: kind, Source: corev1.EventSource{Component: "comb"},
+		ReportingController: "comb.dev/server", FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 }

@@ -30,15 +30,12 @@ type podTask struct {
 	ts    *model.TaskStart // likewise
 	stray bool             // no engine knows it: nothing is told of it
 
-	uid      types.UID // of its pod, once it is known
-	lost     bool      // it counts as ended already, with its node: nothing is told of it
-	known    bool      // it may have been started before this server
-	stop     bool
-	grace    model.Duration
-	cause    model.EndCause   // of the stop
-	by       *model.AttemptID // likewise
-	repeated bool             // its start was repeated: what is known is told again
-	turns    *podRotation     // its rotation; nil for a stray alone. It is replaced, never changed
+	uid   types.UID // of its pod, once it is known
+	lost  bool      // it counts as ended already, with its node: nothing is told of it
+	known bool      // it may have been started before this server
+	stopOrder
+	repeated bool         // its start was repeated: what is known is told again
+	turns    *podRotation // its rotation; nil for a stray alone. It is replaced, never changed
 
 	read        bool // the record was read
 	record      record
@@ -46,22 +43,34 @@ type podTask struct {
 	startTold   bool               // its start was told
 	endTold     bool               // its end was told
 	unknownTold bool               // it was told that its state is unknown
-	waitTold    bool               // why it waits was told
-	endSaid     bool               // an event says that it is being ended
-	events      int                // how many events were written on its pod
-	ended       time.Time          // when its end was first seen
-	waits       time.Time          // since when its pod waits, by the clock of this machine
-	bound       bool               // it waits on its node, where kube-scheduler has bound it
-	stuck       time.Time          // since when the container with Comb's program waits in vain
-	log         *logCopier
-	checked     bool // its claims were given what they ask for
-	shared      sharedState
+	waiting
+	said    podSaid
+	ended   time.Time // when its end was first seen
+	waits   time.Time // since when its pod waits, by the clock of this machine
+	bound   bool      // it waits on its node, where kube-scheduler has bound it
+	log     *logCopier
+	checked bool // its claims were given what they ask for
+	shared  sharedState
 	// released is the version of its pod from which Comb's finalizer was removed.
 	released string
 
 	lastReport turnReport       // what its pod reported of its turns; under Executor.turning
 	heard      time.Time        // when its pod last reported progress; under Executor.mu
 	usage      []executor.Usage // its usage of the last minutes; under Executor.mu
+}
+
+// stopOrder is whether and why the task is to end.
+type stopOrder struct {
+	stop  bool
+	grace model.Duration
+	cause model.EndCause
+	by    *model.AttemptID
+}
+
+// waiting is what is unusual in how long a task waits.
+type waiting struct {
+	waitTold bool      // why it waits was told
+	stuck    time.Time // since when the container with Comb's program waits in vain
 }
 
 // sharedState says that CPUs and memory were reserved for a task on shared leaves (done), or that
@@ -324,7 +333,7 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 	switch {
 	case errors.As(err, &soon) && t.waits.IsZero():
 		t.waits = time.Now()
-		e.eventOn(t, pod, eventWaits, func() string { return soon.Why })
+		e.events.on(pod, &t.said, eventWaits, func() string { return soon.Why })
 		return claimPause, nil
 	case errors.As(err, &soon) && time.Since(t.waits) < e.o.Limits.Binding:
 		return claimPause, nil
@@ -351,7 +360,7 @@ func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f mo
 	if err := t.note(); err != nil {
 		return err
 	}
-	e.eventOn(t, pod, eventRefused, func() string { return f.Reason })
+	e.events.on(pod, &t.said, eventRefused, func() string { return f.Reason })
 	return t.in(e).Delete(ctx, pod.Name, pod.UID, time.Second)
 }
 
@@ -390,7 +399,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	}
 	if state.Ran && !t.startTold && t.refused == nil {
 		t.startTold = true
-		program{e}.follow(pod)
+		e.programs.began(pod)
 		e.began(t, state)
 	}
 	if gone := e.goneFor(pod.Spec.NodeName); state.Phase != pods.Ended && gone > 0 {
@@ -401,10 +410,9 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	}
 	switch {
 	case state.Phase == pods.Ended && state.Refused != "" && state.Program && !t.stray:
-		e.eventOn(t, pod, eventRefused, func() string { return state.Refused })
-		return 0, program{e}.refuse(t, pod, state)
+		return 0, refuseForProgram(e, t, pod, state)
 	case state.Phase == pods.Ended && state.Refused != "" && !t.stray:
-		e.eventOn(t, pod, eventRefused, func() string { return state.Refused })
+		e.events.on(pod, &t.said, eventRefused, func() string { return state.Refused })
 		return 0, e.refuse(t, model.TaskRefused{Reason: state.Refused, Job: state.JobFault})
 	case state.Phase == pods.Ended && t.refused != nil:
 		return 0, e.refuse(t, *t.refused)
@@ -415,9 +423,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 		return 0, e.finish(t, state.Exit)
 	case w.stop || t.refused != nil:
 		if pod.DeletionTimestamp == nil {
-			if t.refused == nil {
-				e.sayEnds(t, pod, w)
-			}
+			sayEnds(e, t, pod, w)
 			return 0, t.in(e).Delete(ctx, pod.Name, pod.UID, w.grace)
 		}
 		return 0, nil
@@ -429,6 +435,35 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	e.stateKnown(t)
 	e.mu.Unlock()
 	return sharedRequests{e}.take(ctx, t, pod)
+}
+
+// sayEnds lets an event say why a pod is being ended, where that is not the ordinary course.
+func sayEnds(e *Executor, t *podTask, pod *corev1.Pod, w wanted) {
+	why := func() string { return "no task of Comb is known that this pod belongs to" }
+	switch {
+	case t.refused != nil: // an event says so already
+		return
+	case t.stray:
+	case w.lost:
+		why = func() string { return "its task counts as lost, with its node" }
+	case e.o.WhyEnded == nil:
+		return
+	default:
+		of := Ending{t.at, t.ts.Place.Node, w.cause, w.by}
+		why = func() string { return e.o.WhyEnded(of) }
+	}
+	e.events.on(pod, &t.said, eventEnds, why)
+}
+
+// refuseForProgram tells that a task never ran, since the container with Comb's program did not do
+// its work.
+func refuseForProgram(e *Executor, t *podTask, pod *corev1.Pod, s pods.State) error {
+	e.events.on(pod, &t.said, eventRefused, func() string { return s.Refused })
+	if e.programs.failedFor(pod, s.Refused) {
+		return e.refuse(t, model.TaskRefused{Reason: s.Refused})
+	}
+	return e.refuseForNamespace(t, s.Refused+
+		"; no node is known where it starts, so an administrator has to see to it")
 }
 
 // began tells the start of a task, and copies its log from then on. A task that has ended
@@ -481,7 +516,7 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	}
 	blame := true
 	if s.Program && waited >= patient {
-		blame = program{e}.failed(pod, s.Why)
+		blame = e.programs.failedFor(pod, s.Why)
 	}
 	switch {
 	case left > 0 && s.Why == "":
@@ -493,16 +528,18 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	case left > 0:
 		if !t.stray && !t.waitTold {
 			t.waitTold = true
-			where := fmt.Sprintf(" on node %s", t.ts.Place.Node)
-			if s.Program {
-				where = "" // it says so itself
+			message := fmt.Sprintf("task %s of attempt %v waits on node %s: %s", t.title(), t.at,
+				t.ts.Place.Node, s.Why)
+			if s.Program { // it names the node itself
+				message = fmt.Sprintf("task %s of attempt %v waits: %s", t.title(), t.at, s.Why)
 			}
-			e.o.Tell(model.Notice{Job: t.at.Job, Message: fmt.Sprintf("task %s of attempt %v waits%s: %s", t.title(), t.at, where, s.Why)})
-			e.eventOn(t, pod, eventWaits, func() string { return s.Why })
+			e.o.Tell(model.Notice{Job: t.at.Job, Message: message})
+			e.events.on(pod, &t.said, eventWaits, func() string { return s.Why })
 		}
 		return left + 100*time.Millisecond, nil
 	}
-	t.record.NamespaceFault = !blame || !bound && strings.Contains(s.Why, "persistentvolumeclaim") // not any node's fault
+	lacks := !bound && strings.Contains(s.Why, "persistentvolumeclaim")
+	t.record.NamespaceFault = !blame || lacks // it is not any node's fault
 	return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: s.Why, Job: s.JobFault, Fetch: s.Fetch})
 }
 

@@ -152,8 +152,8 @@ func (s *Server) Linger() {
 	s.linger = true
 }
 
-// Spoil lets the container named comb that begins a pod fail on a node, with code 3 and a last line;
-// with "" it does its work again.
+// Spoil lets the container named comb that begins a pod fail on a node, with code 3 and a last
+// line; with "" it does its work again.
 func (s *Server) Spoil(node, line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,10 +165,12 @@ func (s *Server) Spoil(node, line string) {
 
 // first is the container named comb that begins a pod, and where its status belongs; nil for none.
 func first(pod *corev1.Pod) (*corev1.Container, *[]corev1.ContainerStatus) {
-	for _, c := range []struct {
+	type containers struct {
 		list []corev1.Container
 		told *[]corev1.ContainerStatus
-	}{{pod.Spec.InitContainers, &pod.Status.InitContainerStatuses}, {pod.Spec.Containers, &pod.Status.ContainerStatuses}} {
+	}
+	for _, c := range []containers{{pod.Spec.InitContainers, &pod.Status.InitContainerStatuses},
+		{pod.Spec.Containers, &pod.Status.ContainerStatuses}} {
 		if len(c.list) > 0 && c.list[0].Name == "comb" {
 			return &c.list[0], c.told
 		}
@@ -320,7 +322,9 @@ func (s *Server) sync(m *machine, pod *corev1.Pod) {
 				end.ExitCode, end.Reason, end.Message = 3, "Error", "it begins\n"+line+"\n"
 			}
 			if line != "" || told == &pod.Status.ContainerStatuses {
-				pod.Status.Phase = map[bool]corev1.PodPhase{true: corev1.PodSucceeded, false: corev1.PodFailed}[line == ""]
+				if pod.Status.Phase = corev1.PodSucceeded; line != "" {
+					pod.Status.Phase = corev1.PodFailed
+				}
 				break
 			}
 		}

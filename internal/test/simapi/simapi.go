@@ -86,7 +86,8 @@ func New(seed uint64) *Server {
 	}
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	s := &Server{rand: rand.New(rand.NewPCG(seed, 26)), decoder: serializer.NewCodecFactory(scheme).UniversalDeserializer(), end: make(chan struct{}),
-		objects:  map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "events": {}, "secrets": {}, "resourceclaims": {}, "resourceslices": {}},
+		objects: map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "events": {},
+			"secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
 		machines: map[string]*machine{}, closed: map[string]bool{}, asked: map[string]int{}}
 	s.news = sync.NewCond(&s.mu)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -31,9 +32,10 @@ type listener struct {
 // RoundTrip implements http.RoundTripper. An answer of a proxy that reaches no API server is none.
 func (l listener) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := l.RoundTripper.RoundTrip(r)
-	switch {
-	case err != nil && errors.Is(r.Context().Err(), context.Canceled): // nobody waits for it any more
-	case err != nil, resp.StatusCode == http.StatusBadGateway, resp.StatusCode == http.StatusServiceUnavailable, resp.StatusCode == http.StatusGatewayTimeout:
+	if err != nil && errors.Is(r.Context().Err(), context.Canceled) {
+		return resp, err // it is not waited for any more
+	}
+	if err != nil || slices.Contains(unanswered, resp.StatusCode) {
 		select {
 		case l.answers.missed <- struct{}{}:
 		default:
@@ -41,6 +43,9 @@ func (l listener) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return resp, err
 }
+
+// unanswered are the codes by which proxies say that there is no answer.
+var unanswered = []int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
 // WrappedRoundTripper lets client-go look at the transport below.
 func (l listener) WrappedRoundTripper() http.RoundTripper { return l.RoundTripper }

@@ -103,7 +103,8 @@ func newClient(conf *rest.Config, namespace string, heard *answers) (*Client, er
 	if err != nil {
 		return nil, err
 	}
-	return &Client{rest: c, plain: plain, sockets: sockets, params: runtime.NewParameterCodec(scheme), answers: heard, host: conf.Host, namespace: namespace}, nil
+	return &Client{rest: c, plain: plain, sockets: sockets, params: runtime.NewParameterCodec(scheme), answers: heard,
+		host: conf.Host, namespace: namespace}, nil
 }
 
 // Host is the address of the API server.

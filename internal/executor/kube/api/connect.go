@@ -82,7 +82,8 @@ func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*Client, string, er
 			return nil, "", err
 		}
 		if why := ErrorText(err); why != said {
-			log.Warn("the API server of Kubernetes cannot be asked; it is tried again until it answers", "server", client.Host(), "error", why)
+			log.Warn("the API server of Kubernetes cannot be asked; it is tried again until it answers",
+				"server", client.Host(), "error", why)
 			said = why
 		}
 		select {

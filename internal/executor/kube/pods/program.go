@@ -18,10 +18,11 @@ const programContainer = "comb"
 const leastMB = 64
 
 // layProgram is the container that copies Comb's program into a pod. What it prints last comes with
-// its exit code, so that nobody has to ask for its log.
+// its exit code, so that its log need not be asked for.
 func layProgram(image string, secured *corev1.SecurityContext, room corev1.ResourceRequirements) corev1.Container {
 	return corev1.Container{
-		Name: programContainer, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"/usr/local/bin/comb", "lay", layDir},
+		Name: programContainer, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+		Command:                  []string{"/usr/local/bin/comb", "lay", layDir},
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		SecurityContext:          secured, Resources: room,
 		VolumeMounts: []corev1.VolumeMount{{Name: "program", MountPath: layDir}},
@@ -50,19 +51,22 @@ func (m *Maker) TrialName() string { return "comb-" + m.short() + "-image" }
 // ends by itself, also where its maker is gone.
 func (m *Maker) Trial(image, node string, offers []string) *corev1.Pod {
 	no, yes, uid, seconds, grace := false, true, int64(user), int64(TrialWithin/time.Second), int64(1)
-	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: *resource.NewQuantity(leastMB<<20, resource.BinarySI)}
+	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"),
+		corev1.ResourceMemory: *resource.NewQuantity(leastMB<<20, resource.BinarySI)}
 	most := room.DeepCopy()
 	most[corev1.ResourceCPU] = resource.MustParse("1")
 	c := layProgram(image, restricted(), corev1.ResourceRequirements{Requests: room, Limits: most})
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: m.TrialName(), Namespace: m.Space, Labels: map[string]string{ClusterLabel: m.short()},
+		ObjectMeta: metav1.ObjectMeta{Name: m.TrialName(), Namespace: m.Space,
+			Labels:      map[string]string{ClusterLabel: m.short()},
 			Annotations: map[string]string{sealNote: m.seal(m.TrialName(), node, m.Space)}},
 		Spec: corev1.PodSpec{
 			Affinity: &corev1.Affinity{NodeAffinity: onNode(node)}, Tolerations: tolerations(offers...),
-			RestartPolicy: corev1.RestartPolicyNever, ActiveDeadlineSeconds: &seconds, TerminationGracePeriodSeconds: &grace,
-			AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
-			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid, RunAsGroup: &uid, FSGroup: &uid,
-				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			RestartPolicy: corev1.RestartPolicyNever, ActiveDeadlineSeconds: &seconds,
+			TerminationGracePeriodSeconds: &grace,
+			AutomountServiceAccountToken:  &no, EnableServiceLinks: &no,
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid, RunAsGroup: &uid,
+				FSGroup: &uid, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Volumes: []corev1.Volume{programVolume()}, Containers: []corev1.Container{c},
 		},
 	}
@@ -100,7 +104,8 @@ func LookAtTrial(pod *corev1.Pod) (t TrialState) {
 		t.Fails, t.Why = s.Refused != "", cmp.Or(s.Refused, s.Why)
 	}
 	if t.Why == "" && pod.Status.Phase == corev1.PodFailed {
-		return TrialState{Fails: true, Why: "Kubernetes ended the pod that tries the image of Comb: " + words(pod.Status.Reason, pod.Status.Message)}
+		return TrialState{Fails: true, Why: "Kubernetes ended the pod that tries the image of Comb: " +
+			words(pod.Status.Reason, pod.Status.Message)}
 	}
 	return t
 }
@@ -114,11 +119,14 @@ func (s *State) program(pod *corev1.Pod, c *corev1.ContainerStatus, image string
 			s.Why = fmt.Sprintf("%s waits on node %s: %s", what, node, s.Why)
 		}
 		s.JobFault, s.Fetch = false, false
-	case c.State.Terminated == nil || c.State.Terminated.ExitCode == 0 || pod.Status.Reason != "": // an eviction says more
+	case c.State.Terminated == nil || c.State.Terminated.ExitCode == 0:
+	case pod.Status.Reason != "": // an eviction says more
 	default:
 		s.Refused = what + " " + programEnd(c.State.Terminated, node)
-		if limit := limitOf(pod, programContainer); c.State.Terminated.Reason == "OOMKilled" && limit > 0 && limit < leastMB<<20 {
-			s.Refused, s.JobFault = fmt.Sprintf("the memory of its task, %d MiB, is too small for Comb's program beside it: ask for %d MiB or more (--memory)", limit>>20, leastMB), true
+		limit := limitOf(pod, programContainer)
+		if s.JobFault = c.State.Terminated.Reason == "OOMKilled" && limit > 0 && limit < leastMB<<20; s.JobFault {
+			s.Refused = fmt.Sprintf("the memory of its task, %d MiB, is too small for Comb's program beside it: "+
+				"ask for %d MiB or more (--memory)", limit>>20, leastMB)
 		}
 	}
 	s.Program = (s.Why != "" || s.Refused != "") && !s.JobFault
@@ -144,7 +152,8 @@ func programEnd(t *corev1.ContainerStateTerminated, node string) string {
 
 // added notes why a container that is not Comb's keeps a pod from starting.
 func (s *State) added(pod *corev1.Pod, c *corev1.ContainerStatus) {
-	what, node := fmt.Sprintf("the container %s, which something in the cluster has added to its pod,", c.Name), pod.Spec.NodeName
+	node := pod.Spec.NodeName
+	what := fmt.Sprintf("the container %s, which something in the cluster has added to its pod,", c.Name)
 	switch {
 	case c.State.Waiting != nil:
 		if s.wait(c.State.Waiting); s.Why != "" {

@@ -92,7 +92,8 @@ func TestProgramOfAPod(t *testing.T) {
 	}
 }
 
-// The pod that tries the image is as restricted as those of tasks, runs what they run, and is no task's.
+// The pod that tries the image is as restricted as those of tasks, runs what they run, and is no
+// task's.
 func TestTrial(t *testing.T) {
 	task := sample()
 	task.ServerLink = &ServerLink{Image: "comb:1", URL: "https://x", Pin: "p"}

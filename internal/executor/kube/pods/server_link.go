@@ -64,7 +64,8 @@ func (m *Maker) wrapTask(pod *corev1.Pod, t Task, role *model.Role) {
 		first.WorkingDir = workDir // where the task starts, Order.From says
 	}
 	first.Resources = roomFor(first.Resources)
-	pod.Spec.InitContainers = []corev1.Container{layProgram(t.ServerLink.Image, first.SecurityContext, withoutDevices(first.Resources))}
+	lays := layProgram(t.ServerLink.Image, first.SecurityContext, withoutDevices(first.Resources))
+	pod.Spec.InitContainers = []corev1.Container{lays}
 }
 
 // turnsOf says how a task takes turns with others; nil when its job cannot be suspended.

@@ -30,8 +30,8 @@ type State struct {
 	Refused string
 	// Why says what a waiting pod waits for, where that is unusual.
 	Why string
-	// JobFault says that its job is to blame for Refused or Why, Fetch that its image does not come,
-	// and Program that it is the container with Comb's program, which no job chooses.
+	// JobFault says that its job is to blame for Refused or Why, Fetch that its image does not
+	// come, and Program that it is the container with Comb's program, which no job chooses.
 	JobFault, Fetch, Program bool
 }
 
@@ -39,7 +39,9 @@ type State struct {
 func Look(pod *corev1.Pod, asked bool) State {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Reason == "DeletionByPodGC" && c.Status == corev1.ConditionTrue {
-			return State{Phase: Ended, Host: pod.Status.PodIP, Exit: model.Exit{Code: 137, Cause: model.NodeLost, Message: "its node was taken out of service in Kubernetes"}}
+			x := model.Exit{Code: 137, Cause: model.NodeLost}
+			x.Message = "its node was taken out of service in Kubernetes"
+			return State{Phase: Ended, Host: pod.Status.PodIP, Exit: x}
 		}
 	}
 	s := State{Host: pod.Status.PodIP}
@@ -67,7 +69,8 @@ func Look(pod *corev1.Pod, asked bool) State {
 	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
 		s.endUnrun(pod, asked)
 	case pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
-		s = State{Phase: Ended, Exit: model.Exit{Cause: model.NeverStarted, Message: "its pod was deleted before it had a node"}}
+		x := model.Exit{Cause: model.NeverStarted, Message: "its pod was deleted before it had a node"}
+		s = State{Phase: Ended, Exit: x}
 	case s.Refused != "": // its kubelet will say that it has ended
 		s = State{Host: s.Host}
 	case pod.Spec.NodeName == "":
