@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,6 +42,7 @@ type imageTrial struct {
 }
 
 func (i imageTrial) run(ctx context.Context) {
+	said := "" // in the log
 	for wait := tryAgain; ctx.Err() == nil; {
 		if i.known() {
 			wait = tryAgain
@@ -52,24 +54,26 @@ func (i imageTrial) run(ctx context.Context) {
 			pause(ctx, noNode)
 			continue
 		}
-		if i.try(ctx, node, offers); !i.known() {
+		err := i.try(ctx, node, offers)
+		if err != nil && err.Error() != said && ctx.Err() == nil && i.server.away().IsZero() {
+			said = err.Error()
+			i.log.Warn("the image of Comb cannot be tried before jobs need it", "image", i.image, "node", node,
+				"error", said)
+		}
+		if !i.known() {
 			pause(ctx, wait)
 			wait = min(2*wait, tryLater)
 		}
 	}
 }
 
-// try tries the image on a node.
-func (i imageTrial) try(ctx context.Context, node string, offers []string) {
+// try tries the image on a node. The error is why it cannot be tried.
+func (i imageTrial) try(ctx context.Context, node string, offers []string) error {
 	within, cancel := context.WithTimeout(ctx, pods.TrialWithin)
 	defer cancel()
 	pod, err := i.make(within, node, offers)
 	if err != nil {
-		if ctx.Err() == nil && i.server.away().IsZero() {
-			i.log.Warn("the image of Comb cannot be tried before jobs need it", "image", i.image, "node", node,
-				"error", api.ErrorText(err))
-		}
-		return
+		return errors.New(api.ErrorText(err))
 	}
 	defer i.end(ctx, pod)
 	var waits time.Time
@@ -87,12 +91,12 @@ func (i imageTrial) try(ctx context.Context, node string, offers []string) {
 		case s.Works, within.Err() != nil && s.Runs:
 			i.worked(node)
 			i.log.Info("the image of Comb was tried, and starts", "image", i.image, "node", node)
-			return
+			return nil
 		case s.Fails, s.Why != "" && time.Since(waits) > trialWaits:
 			i.failed(node, s.Why)
-			return
-		case within.Err() != nil:
-			return // it has not been bound, or the API server is away
+			return nil
+		case within.Err() != nil: // it was not bound, or the API server is away
+			return fmt.Errorf("its pod did not start within %v", pods.TrialWithin)
 		}
 		pause(within, trialLooks)
 	}
