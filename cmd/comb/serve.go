@@ -588,7 +588,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	})
 	d.metrics.Observe(ctx, telemetry.Options{Replica: d.engine.Replica(), Version: versionText(),
 		Streams: handler.Streams, Kept: d.keeper.Stats,
-		Certificate: d.cert.Ends, Room: d.store.Room})
+		Certificate: d.cert.Ends, Room: d.store.Room, Conditions: d.conditions})
 	h := handler.HTTP()
 	h.Handler = d.metrics.Over(server.OpenPAI(handler))
 	go server.EndTemporaryConfigs(ctx, handler)
@@ -637,6 +637,14 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		_ = h.Close()
 	}
 	return err
+}
+
+// conditions is how many conditions hold now.
+func (d *daemon) conditions() int {
+	if h, ok := d.executor.(executor.HasConditions); ok {
+		return len(h.Conditions())
+	}
+	return 0
 }
 
 // serveProfiles serves Go's profiles where the flags ask for it, and prints where.
