@@ -139,7 +139,7 @@ func New(o Options) (*Executor, error) {
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
 	close(e.adopted)
-	e.server = &serverState{api: o.API, log: o.Log}
+	e.server = &serverState{api: o.API, log: o.Log, back: func() { queueAll(e) }}
 	e.events = &podEvents{api: o.API, log: o.Log, server: e.server, queue: make(chan podEvent, eventQueue)}
 	e.programs = &programs{log: o.Log, works: map[string]bool{}, fails: map[string]programFault{},
 		there: func(node string) bool { return e.node(node) != nil }}
@@ -428,6 +428,16 @@ func (e *Executor) strays() (ended []string) {
 		health{e}.changed(node)
 	}
 	return ended
+}
+
+// queueAll lets all tasks be settled now, also those that would be tried again later.
+func queueAll(e *Executor) {
+	e.mu.Lock()
+	keys := slices.Collect(maps.Keys(e.tasks))
+	e.mu.Unlock()
+	for _, key := range keys { // in any order
+		e.queue.Add(key)
+	}
 }
 
 // endStrays ends strays that no sweep reported.

@@ -20,8 +20,9 @@ const (
 
 // serverState is whether the API server answers.
 type serverState struct {
-	api *api.Client
-	log *slog.Logger
+	api  *api.Client
+	log  *slog.Logger
+	back func() // called when it is back
 
 	mu    sync.Mutex
 	since time.Time // since when it does not answer; zero: it does
@@ -63,6 +64,7 @@ func (s *serverState) watch(ctx context.Context) {
 			s.api.Quiet(false)
 			s.log.Warn("the API server of Kubernetes answers again", "server", s.api.Host(),
 				"away", time.Since(was).Round(time.Second).String())
+			s.back()
 		}
 		pause(ctx, probeEvery) // a proxy, or a kubelet that is away, may leave many requests unanswered
 	}
