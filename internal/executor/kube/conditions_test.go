@@ -150,6 +150,18 @@ func TestImageOfComb(t *testing.T) {
 	d.runsIn("comb", d.of("v", "n0"), 0)
 	d.until("nothing is wrong any more", func() bool { return d.condition(true) })
 
+	// So it is with an image that does not come.
+	d.api.Spoil("n0", simapi.Gone)
+	at = d.of("v", "n0")
+	d.until("the node is blamed again", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.refused[at] != "" })
+	const gone = "the container with Comb's program, image comb:1, waits on node n0: its image does not come: ErrImagePull: not found"
+	if why := d.refused[at]; why != gone || !d.condition(true, "pods of jobs do not start on n0, and do on other nodes: "+gone) {
+		t.Errorf("it is refused since %s, and the conditions are %+v", why, d.e.Conditions())
+	}
+	d.api.Spoil("n0", "")
+	d.runsIn("comb", d.of("v", "n0"), 0)
+	d.until("nothing is wrong once more", func() bool { return d.condition(true) })
+
 	// The next server sees by what runs that it starts, and tries nothing.
 	d.api.Spoil("n1", "no room")
 	made := d.api.Asked()["POST pods"]

@@ -41,7 +41,7 @@ type programFault struct {
 
 // began notes that a task began, so that the container before it has done its work.
 func (p *programs) began(pod *corev1.Pod) {
-	if p.image != "" && pods.ProgramImage(pod) == p.image {
+	if p.image != "" && p.current(pod) {
 		p.worked(pod.Spec.NodeName)
 	}
 }
@@ -57,8 +57,11 @@ func (p *programs) worked(node string) {
 // failedFor is failed for a pod of a task. One with the image of an earlier server says nothing of
 // this one's, and blames no node.
 func (p *programs) failedFor(pod *corev1.Pod, why string) (blame bool) {
-	return pods.ProgramImage(pod) == p.image && p.failed(pod.Spec.NodeName, why)
+	return p.current(pod) && p.failed(pod.Spec.NodeName, why)
 }
+
+// current reports whether a pod has the image of this server, and not that of an earlier one.
+func (p *programs) current(pod *corev1.Pod) bool { return pods.ProgramImage(pod) == p.image }
 
 // failed notes why the container does not do its work on a node, and reports whether the node is to
 // blame, since it does on another.

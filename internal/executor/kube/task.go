@@ -515,7 +515,10 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 		left = min(left, e.o.Limits.Binding-time.Since(t.stuck))
 	}
 	blame := true
-	if s.Program && waited >= patient {
+	switch {
+	case s.Program && !e.programs.current(pod): // the server has another image now
+		blame, left = false, 0
+	case s.Program && waited >= patient:
 		blame = e.programs.failedFor(pod, s.Why)
 	}
 	switch {

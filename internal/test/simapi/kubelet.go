@@ -152,6 +152,9 @@ func (s *Server) Linger() {
 	s.linger = true
 }
 
+// Gone is a line for Spoil: there the image of the container does not come.
+const Gone = "gone"
+
 // Spoil lets the container named comb that begins a pod fail on a node, with code 3 and a last
 // line; with "" it does its work again.
 func (s *Server) Spoil(node, line string) {
@@ -315,9 +318,17 @@ func (s *Server) sync(m *machine, pod *corev1.Pod) {
 			return
 		}
 		if one, told := first(pod); one != nil {
+			line := s.spoiled[pod.Spec.NodeName]
+			if line == Gone && len(*told) > 0 {
+				return
+			}
+			if line == Gone {
+				waits := &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}
+				*told = []corev1.ContainerStatus{{Name: one.Name, State: corev1.ContainerState{Waiting: waits}}}
+				break
+			}
 			end := &corev1.ContainerStateTerminated{StartedAt: metav1.Now(), FinishedAt: metav1.Now()}
 			*told = []corev1.ContainerStatus{{Name: one.Name, State: corev1.ContainerState{Terminated: end}}}
-			line := s.spoiled[pod.Spec.NodeName]
 			if line != "" {
 				end.ExitCode, end.Reason, end.Message = 3, "Error", "it begins\n"+line+"\n"
 			}
