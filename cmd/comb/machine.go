@@ -383,7 +383,9 @@ func (d *daemon) openKube(ctx context.Context) error {
 	d.pods, err = kube.New(kube.Options{API: d.kube, Dir: d.store.JobsDir(),
 		KeyFile: filepath.Join(d.flags.data, "pod-key"),
 		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Identity: identities(d.people),
-		Storage: d.storage, Leaves: d.leavesOf, Namespace: d.namespaceOf, InfiniBand: d.infinibandOf, Work: d.flags.kube.Work, DiskMB: int64(d.flags.boxDisk.MemoryFlag), MostMB: d.flags.boxDisk.Most(), ServerLink: way, Code: code,
+		Storage: d.storage, Leaves: d.leavesOf, Namespace: d.namespaceOf, InfiniBand: d.infinibandOf,
+		WhyEnded: d.whyEnded, Work: d.flags.kube.Work, DiskMB: int64(d.flags.boxDisk.MemoryFlag),
+		MostMB: d.flags.boxDisk.Most(), ServerLink: way, Code: code,
 		Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})
 	d.executor = d.pods
 	if err == nil && listener != nil {
@@ -411,6 +413,11 @@ func (s *serveFlags) check(c *cobra.Command) error {
 	}
 	if err := rest.CheckAddress(c.Context(), s.listen, s.insecure || s.tlsCert != ""); err != nil {
 		return cli.Usage(c, "%w", err)
+	}
+	if s.debug != "" {
+		if err := server.CheckProfiles(s.debug); err != nil {
+			return cli.Usage(c, "--debug-listen %w", err)
+		}
 	}
 	if _, err := server.ParseProxies(s.proxies); err != nil {
 		return cli.Usage(c, "--trusted-proxy: %w", err)

@@ -18,7 +18,8 @@ import (
 )
 
 // fetch writes what the server answers to GET PATH into a file, its status first: fetch FILE PATH
-// [TOKENFILE [PATTERN...]]. With patterns it asks until there is a line for each.
+// [TOKENFILE [PATTERN...]]. With patterns it asks until there is a line for each. The path may be a
+// whole URL, of another listener of the server.
 func fetch(ts *testscript.TestScript, _ bool, args []string) {
 	if !testkit.Within(testkit.Patience, func() bool { return fetchOnce(ts, args) }) {
 		ts.Fatalf("%s never matches all of %q; at last:\n%s", args[1], args[3:], ts.ReadFile(args[0]))
@@ -28,7 +29,11 @@ func fetch(ts *testscript.TestScript, _ bool, args []string) {
 func fetchOnce(ts *testscript.TestScript, args []string) (all bool) {
 	var e contexts.Endpoint
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("state/comb/server.json")), &e))
-	r, err := http.NewRequest(http.MethodGet, e.URL+args[1], nil)
+	url := e.URL + args[1]
+	if strings.HasPrefix(args[1], "http://") {
+		url = args[1]
+	}
+	r, err := http.NewRequest(http.MethodGet, url, nil)
 	ts.Check(err)
 	if len(args) > 2 {
 		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(args[2])))

@@ -52,6 +52,7 @@ const (
 type serveFlags struct {
 	data         string
 	listen       string
+	debug        string
 	insecure     bool
 	tlsCert      string
 	tlsKey       string
@@ -94,6 +95,9 @@ the start warns, and says how it is applied all the same.`,
 	f := c.Flags()
 	f.StringVar(&s.data, "data", "", "data directory (default: $XDG_DATA_HOME/comb, else ~/.local/share/comb)")
 	f.StringVar(&s.listen, "listen", defaultAddr, "address to listen on; port 0 takes a free one")
+	f.StringVar(&s.debug, "debug-listen", "",
+		"address of this machine's loopback, such as 127.0.0.1:6060, on which administrators get Go's profiles of "+
+			"the server")
 	f.BoolVar(&s.insecure, "insecure-listen-without-tls", false,
 		"allow an address that other machines reach: tokens cross the network in clear")
 	f.StringVar(&s.tlsCert, "tls-cert", "", "serve with TLS: file with the server's certificate, then those that lead to its authority, PEM; read again when it changes")
@@ -584,7 +588,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	})
 	d.metrics.Observe(ctx, telemetry.Options{Replica: d.engine.Replica(), Version: versionText(),
 		Streams: handler.Streams, Kept: d.keeper.Stats,
-		Certificate: d.cert.Ends, Room: d.store.Room})
+		Certificate: d.cert.Ends, Room: d.store.Room, Conditions: d.conditions})
 	h := handler.HTTP()
 	h.Handler = d.metrics.Over(server.OpenPAI(handler))
 	go server.EndTemporaryConfigs(ctx, handler)
@@ -604,6 +608,11 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 	}
 	defer contexts.Withdraw(e, files)
 	go func() { failed <- h.Serve(l) }()
+	profiles, err := d.serveProfiles(ctx, handler)
+	if err != nil {
+		return err
+	}
+	defer profiles.Close()
 	fmt.Fprintf(d.app.Out, "comb %s serves at %s\ntoken file: %s\ndata directory: %s\nruntime: %s\nconfiguration: %s\n",
 		versionText(), e.URL, v.token, d.flags.data, d.runtime.Text, cli.Clean(v.text, true))
 	d.sayPretended(ctx)
@@ -628,6 +637,29 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, v serving) error {
 		_ = h.Close()
 	}
 	return err
+}
+
+// conditions is how many conditions hold now.
+func (d *daemon) conditions() int {
+	if h, ok := d.executor.(executor.HasConditions); ok {
+		return len(h.Conditions())
+	}
+	return 0
+}
+
+// serveProfiles serves Go's profiles where the flags ask for it, and prints where.
+func (d *daemon) serveProfiles(ctx context.Context, s *server.Server) (*http.Server, error) {
+	h := server.Profiles(s)
+	if d.flags.debug == "" {
+		return h, nil
+	}
+	l, err := server.ListenProfiles(ctx, d.flags.debug)
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = h.Serve(l) }() // it ends with the server
+	fmt.Fprintf(d.app.Out, "profiles: http://%s%s\n", l.Addr(), server.ProfilesPath)
+	return h, nil
 }
 
 // sayPretended prints which GPUs of the configuration in force do not exist.

@@ -57,6 +57,7 @@ func (a *App) Complete(list Names) func(*cobra.Command, []string, string) ([]str
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
+		client.OnCondition = nil // nothing is said on a line that is being typed
 		ctx, cancel := context.WithTimeout(c.Context(), 2*time.Second)
 		defer cancel()
 		out, err := list(ctx, client)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -96,7 +97,23 @@ func (a *App) Reach() (Reached, error) {
 	}
 	r.Client.DefaultVC = t.VC
 	r.Client.OnWait = func(err error) { fmt.Fprintf(a.Errs, "comb: %v; trying again\n", err) }
+	r.Client.OnCondition = a.sayOnce()
 	return r, nil
+}
+
+// sayOnce returns a function that warns of each condition of a server, once however often it is
+// called.
+func (a *App) sayOnce() func(condition string) {
+	var mu sync.Mutex
+	said := map[string]bool{}
+	return func(condition string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !said[condition] {
+			said[condition] = true
+			a.Say("warning: " + condition)
+		}
+	}
 }
 
 // Dial makes the client of a server. A server with TLS that this user started on this machine

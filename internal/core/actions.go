@@ -32,7 +32,7 @@ func (s actions) of(to []model.Action, e model.Event) []model.Action {
 		}
 	case model.StopSent:
 		if a := s.Live(e.Attempt); a != nil && a.Alive > 0 {
-			return append(to, model.Action{Attempt: e.Attempt, Grace: e.Grace})
+			return append(to, model.Action{Attempt: e.Attempt, Grace: e.Grace, Cause: e.Cause, By: e.By})
 		}
 	}
 	return to
@@ -101,7 +101,8 @@ func (s actions) outstanding() []model.Action {
 		a := &s.Attempts[slot]
 		out = append(out, s.startAction(a, true))
 		if a.Cause != 0 {
-			out = append(out, model.Action{Attempt: a.ID, Grace: s.Jobs[a.Job].Spec.Grace, Known: true})
+			grace := s.Jobs[a.Job].Spec.Grace
+			out = append(out, model.Action{Attempt: a.ID, Grace: grace, Cause: a.Cause, By: a.By, Known: true})
 		}
 	}
 	return out

@@ -127,3 +127,16 @@ type FoundWork struct {
 	// Running are the tasks with processes, by name.
 	Running []string
 }
+
+// Condition is something that concerns more than one job, such as an API server that does not
+// answer. It holds as long as an executor lists it.
+type Condition struct {
+	Text  string // one sentence without its full stop
+	Admin bool   // only administrators can do something about it, and see it
+}
+
+// HasConditions is an executor that can tell of conditions.
+type HasConditions interface {
+	// Conditions are those that hold now, the worst first.
+	Conditions() []Condition
+}

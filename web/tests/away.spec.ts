@@ -96,6 +96,25 @@ test('a killed server: a banner on each page, live within 4 s of its first answe
   await expect(one.getByRole('dialog')).toHaveCount(0);
 });
 
+test('what the server says of itself stands above each page while it holds, as text', async ({ page }) => {
+  const says = ['the API server of Kubernetes has not answered since 2026-11-30T12:03:00Z: nothing new starts', 'an image fails: <b id="harm">x</b>'];
+  let conditions: string[] | undefined = says;
+  await page.route('**/api/v1/info', async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: { ...(await answer.json()), conditions } });
+  });
+  await server.signIn(page, 'carol', '/jobs');
+  const banner = page.getByRole('status').filter({ hasText: 'The API server of Kubernetes has not answered since' });
+  await expect(banner).toContainText('nothing new starts.');
+  await expect(banner).toContainText('An image fails: <b id="harm">x</b>.');
+  await expect(page.locator('#harm')).toHaveCount(0);
+  await accessible(page);
+  await page.getByRole('link', { name: 'Nodes', exact: true }).click();
+  await expect(banner).toBeVisible();
+  conditions = undefined;
+  await expect(banner).toHaveCount(0, { timeout: 20_000 }); // it is read again each 10 s
+});
+
 test('a followed log goes on where it was when the server comes back', async ({ page }) => {
   await server.clear();
   const made = (await server.submit(job('counts', { command: `'i=0; while :; do i=$((i+1)); echo "line $i of many"; sleep 0.1; done'` }))) as { id: number };

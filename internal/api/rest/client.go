@@ -25,6 +25,7 @@ const (
 	HeaderAfterSeq    = "Comb-After-Seq"       // on a read: wait until this event is visible
 	HeaderIdempotency = "Idempotency-Key"      // on a write: the same key has one effect
 	HeaderLogOffset   = "Comb-Log-Offset"      // on logs: the offset of the first byte
+	HeaderCondition   = "Comb-Condition"       // on each answer, for each of Info.Conditions, in ASCII
 	TrailerLogDone    = "Comb-Log-Complete"    // after followed logs: no more output will come
 	MaxIdempotencyKey = 255                    // bytes
 	maxAnswer         = 256 << 20              // bytes of one JSON answer
@@ -42,6 +43,9 @@ type Client struct {
 	// OnWait, when set, is called with the cause when a stream broke and starts to wait for
 	// the server. Set it before the first call.
 	OnWait func(error)
+	// OnCondition, when set, is called with each condition of the server that an answer names; see
+	// Info.Conditions. Set it before the first call.
+	OnCondition func(string)
 	// DefaultVC is the virtual cluster of jobs that name none. Set it before the first call.
 	DefaultVC string
 	http      *http.Client
@@ -182,6 +186,11 @@ func (c *Client) send(ctx context.Context, k call) (*http.Response, error) {
 			return nil, ctx.Err()
 		}
 		return nil, &Unreachable{URL: c.base.String(), Err: rootCause(err)}
+	}
+	if c.OnCondition != nil {
+		for _, text := range resp.Header.Values(HeaderCondition) {
+			c.OnCondition(text)
+		}
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil

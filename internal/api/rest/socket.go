@@ -32,7 +32,7 @@ func (c *Client) Local(ctx context.Context, socket string) (*Client, error) {
 	conn.Close()
 	// The kernel identifies the listener, so an https address needs no TLS here.
 	transport := &http.Transport{DialContext: dial, DialTLSContext: dial, ResponseHeaderTimeout: requestTimeout, MaxIdleConnsPerHost: 64}
-	return &Client{base: c.base, token: c.token, OnWait: c.OnWait, DefaultVC: c.DefaultVC,
+	return &Client{base: c.base, token: c.token, OnWait: c.OnWait, OnCondition: c.OnCondition, DefaultVC: c.DefaultVC,
 		http: &http.Client{Transport: transport, CheckRedirect: c.http.CheckRedirect}}, nil
 }
 

@@ -52,6 +52,8 @@ type Info struct {
 	Decisions  string `json:"decisions" doc:"Version of the decision code"`
 	Cluster    string `json:"cluster" doc:"Id of this data directory"`
 	Seq        uint64 `json:"seq" doc:"Last event that reads can see"`
+	// Conditions are also in a header of each answer, HeaderCondition.
+	Conditions []string `json:"conditions,omitempty" doc:"What concerns more than one job now: a sentence each"`
 }
 
 // Health is all that a server tells without a token.

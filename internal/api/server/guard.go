@@ -77,6 +77,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r = r.WithContext(people.With(r.Context(), a))
+	tellConditions(w.Header(), conditionsFor(s, a))
 	if r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, rest.Prefix+"/uploads/") {
 		s.route(w, r) // its handler reads the body as it comes
 		return

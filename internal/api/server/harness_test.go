@@ -57,6 +57,7 @@ type fakeMachine struct {
 	live       *engine.LiveInputs
 	actions    []model.Action
 	logs       map[string]string
+	conditions []executor.Condition
 	turns      []executor.StreamSwitch // of all tasks
 	gap        [2]int64                // dropped of each log
 	broken     error                   // of every log
@@ -122,6 +123,13 @@ func (m *fakeMachine) OpenLog(ref executor.LogRef, from int64) (executor.Log, er
 	}
 	out.ReadCloser = io.NopCloser(&counted{strings.NewReader(text[out.Start:]), &m.read, cut})
 	return out, nil
+}
+
+// Conditions implements executor.HasConditions.
+func (m *fakeMachine) Conditions() []executor.Condition {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.conditions
 }
 
 // cut drops a part of all logs.

@@ -64,7 +64,7 @@ func (s *Server) registerInfo(api huma.API) {
 		OperationID: "get-info", Method: http.MethodGet, Path: "/info", Summary: "Who answers", Tags: []string{"server"},
 	}), func(ctx context.Context, in *struct{ AfterSeq }) (*body[rest.Info], error) {
 		info := rest.Info{Name: "comb", Version: s.opts.Version, APIVersion: rest.Version,
-			Decisions: model.Version, Cluster: s.opts.Cluster}
+			Decisions: model.Version, Cluster: s.opts.Cluster, Conditions: conditionsFor(s, people.Of(ctx))}
 		err := s.read(ctx, in.after(), func(st *core.State) { info.Seq = st.Seq() })
 		if err != nil {
 			return nil, err

@@ -47,7 +47,7 @@ type Options struct {
 	People  *people.Directory
 	// Provider is the identity provider of sign-ins; nil is sign-in by password only.
 	Provider *oidc.Provider
-	Logs     Logs
+	Logs     Logs  // may be an executor.HasConditions
 	Entry    Entry // nil where users cannot enter tasks
 	// Policies are the policies that a cluster file may name.
 	Policies config.Policies

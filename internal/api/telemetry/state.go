@@ -37,6 +37,7 @@ var (
 	keptLines    = desc("comb_retention_forgotten_audit_lines_total", "Lines of the audit log that were forgotten since the start.")
 	certificate  = desc("comb_certificate_ends_timestamp_seconds", "When the server's certificate ends.")
 	room         = desc("comb_storage_room", "1 while there is room for what is durable; 0: jobs are refused.")
+	conditions   = desc("comb_conditions", "Conditions that concern more than one job, such as an API server away.")
 	taskGPU      = desc("task_gpu_percent", "How busy the GPUs of a task are, as OpenPAI's exporter names it.", taskLabels...)
 	taskGPUMem   = desc("task_gpu_mem_usage_byte", "GPU memory of a task on the fullest of its GPUs.", taskLabels...)
 )
@@ -71,6 +72,9 @@ func (s *state) Collect(ch chan<- prometheus.Metric) {
 		if at := s.o.Certificate(); !at.IsZero() {
 			gauge(certificate, float64(at.Unix()))
 		}
+	}
+	if s.o.Conditions != nil {
+		gauge(conditions, float64(s.o.Conditions()))
 	}
 	if s.o.Room != nil {
 		gauge(room, truth(s.o.Room() == nil))

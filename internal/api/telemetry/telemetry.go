@@ -30,6 +30,8 @@ type Options struct {
 	Certificate func() time.Time
 	// Room returns nil while there is room for durable data.
 	Room func() error
+	// Conditions is how many conditions hold now; see executor.Condition.
+	Conditions func() int
 }
 
 // Metrics are the metrics of one server.

@@ -16,8 +16,11 @@ type Action struct {
 	// user says so. What is left of them must end before the node is reported up again, and the
 	// executor reports nothing about it.
 	Lost []int32
-	// Grace is how long a stop waits between asking and killing.
+	// Grace is how long a stop waits between asking and killing. Cause says why it is asked for,
+	// and By is the attempt that it makes room for; nil: for none.
 	Grace Duration
+	Cause EndCause
+	By    *AttemptID
 	// Known is true when the action repeats, after a restart, one that may have
 	// been carried out before; a start of something that ran and is gone must
 	// then end in a TaskExited or TaskUnknown, never in a second run.

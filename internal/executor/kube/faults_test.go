@@ -18,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/test/seeds"
 	"github.com/combsched/comb/internal/test/simapi"
 	"github.com/combsched/comb/internal/test/testkit"
@@ -71,6 +72,10 @@ type driver struct {
 	stripped, unknown map[taskOf]string
 	identity          func(model.Subject) (executor.Identity, error) // nil asks for none
 	change            func(*kube.Options)                            // nil changes nothing
+	jobFaults         []model.AttemptID                              // refused by their jobs' own fault
+	whyEnded          func(kube.Ending) string                       // nil: nothing is said
+	link              *pods.ServerLink                               // nil: pods do not speak to the server
+	log               *slog.Logger                                   // nil: none
 }
 
 // taskOf is one task of an attempt.
@@ -100,7 +105,7 @@ func newDriver(t *testing.T, seed uint64) *driver {
 			t.Fatal(err)
 		}
 		o := kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c",
-			Tell: d.hear, Namespace: d.namespaceOf, Identity: d.identity,
+			Tell: d.hear, Namespace: d.namespaceOf, Identity: d.identity, ServerLink: d.link, Log: d.log, WhyEnded: d.whyEnded,
 			Limits: kube.Limits{Binding: 3 * time.Second, Image: 3 * time.Second, Log: 200 * time.Millisecond,
 				Gone: 300 * time.Millisecond}}
 		if d.change != nil {
@@ -191,6 +196,9 @@ func (d *driver) hear(f model.Fact) {
 		d.free(f.Attempt, f.Task, fmt.Sprintf("ended with %+v", f.Exit))
 	case model.TaskRefused:
 		d.refused[f.Attempt] = f.Reason
+		if f.Job {
+			d.jobFaults = append(d.jobFaults, f.Attempt)
+		}
 		d.free(f.Attempt, f.Task, "refused: "+f.Reason)
 	case model.TaskUnknown:
 		pod := d.stripped[taskOf{f.Attempt, f.Task}]

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
@@ -53,6 +54,9 @@ type Options struct {
 	DiskMB     int64            // what a task may write to its node when it asks for nothing; 0 is no limit
 	MostMB     int64            // the most that a task may ask for of that; 0 is no limit
 	ServerLink *pods.ServerLink // nil: pods send nothing to the server
+	// WhyEnded says in words why a task is being ended, for users that look at its pod, or "" where
+	// that is the ordinary course. It may take a while. nil: nothing is said.
+	WhyEnded func(Ending) string
 	// Code opens the code that a job brings, and returns its size in bytes. nil: no job brings
 	// any.
 	Code   func(*model.Job) (io.ReadCloser, int64, error)
@@ -106,11 +110,17 @@ type Executor struct {
 
 	turning sync.Mutex // held while a pod reports on its turns; never held together with mu
 
-	published published   // it has a lock of its own
-	fenced    *fencedPods // likewise
+	server    *serverState // each of these has a lock of its own
+	programs  *programs
+	events    *podEvents
+	published published
+	fenced    *fencedPods
 }
 
-var _ executor.Executor = (*Executor)(nil)
+var (
+	_ executor.Executor      = (*Executor)(nil)
+	_ executor.HasConditions = (*Executor)(nil)
+)
 
 // New watches pods and nodes. It does not wait for the API server.
 func New(o Options) (*Executor, error) {
@@ -131,6 +141,13 @@ func New(o Options) (*Executor, error) {
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
 	close(e.adopted)
+	e.server = &serverState{api: o.API, log: o.Log, back: func() { queueAll(e) }}
+	e.events = &podEvents{api: o.API, log: o.Log, server: e.server, queue: make(chan podEvent, eventQueue)}
+	e.programs = &programs{log: o.Log, works: map[string]bool{}, fails: map[string]programFault{},
+		there: func(node string) bool { return e.node(node) != nil }}
+	if o.ServerLink != nil {
+		e.programs.image = o.ServerLink.Image
+	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	if e.fenced, err = openFencedPods(o.KeyFile); err != nil {
 		return nil, err
@@ -150,6 +167,7 @@ func New(o Options) (*Executor, error) {
 		return watch.HasSynced() && e.others.seen() &&
 			!slices.ContainsFunc(first, func(sp *podNamespace) bool { return !sp.seen() })
 	}
+	e.goes(func() { e.server.watch(e.ctx) })
 	e.goes(func() { watch.RunWithContext(e.ctx) })
 	e.goes(func() { others(e.ctx) })
 	e.goes(e.begin)
@@ -169,12 +187,27 @@ func (e *Executor) begin() {
 	if !cache.WaitForCacheSync(e.ctx.Done(), e.synced) {
 		return
 	}
-	e.endStrays()
+	endStrays(e)
 	for range workers {
 		e.goes(e.work)
 	}
 	e.goes(e.lookAgain)
 	e.spaces.lookForForged()
+	e.goes(func() { e.events.write(e.ctx) })
+	if e.programs.image == "" {
+		return
+	}
+	for _, sp := range e.spaces.all() {
+		for _, key := range sp.pods.ListKeys() {
+			if pod := sp.pod(baseOf(key)); pod != nil && e.maker.Sealed(pod) && pods.Look(pod, false).Ran {
+				e.programs.began(pod)
+			}
+		}
+	}
+	trial := imageTrial{programs: e.programs, api: e.o.API, maker: &e.maker, server: e.server,
+		node: func() (string, []string) { return freest(e) },
+		seen: func(name string) *corev1.Pod { return e.spaces.pod(e.spaces.own(), name) }}
+	e.goes(func() { trial.run(e.ctx) })
 }
 
 func (e *Executor) work() {
@@ -186,7 +219,9 @@ func (e *Executor) work() {
 		again, err := e.reconcile(name)
 		switch {
 		case err != nil && e.ctx.Err() == nil:
-			e.o.Log.Warn("a pod cannot be seen to; it is tried again", "pod", name, "error", api.ErrorText(err))
+			if e.server.away().IsZero() { // else it is known why
+				e.o.Log.Warn("a pod cannot be seen to; it is tried again", "pod", name, "error", api.ErrorText(err))
+			}
 			e.queue.AddRateLimited(name)
 		case again > 0:
 			e.queue.Forget(name)
@@ -240,7 +275,9 @@ func (e *Executor) start(a model.Action) {
 		ts := &a.Start.Tasks[i]
 		name := e.maker.Name(a.Attempt, ts.Task)
 		if e.tasks[name] == nil {
-			e.add(&podTask{named: named{key: name, name: name, home: h}, dir: e.taskDir(a.Attempt, ts.Task), at: a.Attempt, start: a.Start, ts: ts, known: a.Known, stop: stopped, grace: grace})
+			e.add(&podTask{named: named{key: name, name: name, home: h},
+				dir: e.taskDir(a.Attempt, ts.Task), at: a.Attempt, start: a.Start, ts: ts, known: a.Known,
+				stopOrder: stopOrder{stop: stopped, grace: grace}})
 			delete(e.seenOf(string(ts.Place.Node)).lost, name)
 			if a.Known {
 				if e.known++; e.known == 1 {
@@ -273,7 +310,7 @@ func (e *Executor) end(a model.Action) {
 	}
 	for _, name := range names {
 		if t := e.tasks[name]; t != nil && !t.stop {
-			t.stop, t.grace = true, a.Grace
+			t.stop, t.grace, t.cause, t.by = true, a.Grace, a.Cause, a.By
 			e.queue.Add(name)
 		}
 	}
@@ -333,6 +370,11 @@ func (e *Executor) countAdopted() {
 	if e.known--; e.known == 0 {
 		close(e.adopted)
 	}
+}
+
+// Conditions implements executor.HasConditions.
+func (e *Executor) Conditions() []executor.Condition {
+	return append(e.server.conditions(), e.programs.conditions()...)
 }
 
 // Abilities implements engine.AbilityReporter.
@@ -396,8 +438,18 @@ func (e *Executor) strays() (ended []string) {
 	return ended
 }
 
+// queueAll lets all tasks be settled now, also those that would be tried again later.
+func queueAll(e *Executor) {
+	e.mu.Lock()
+	keys := slices.Collect(maps.Keys(e.tasks))
+	e.mu.Unlock()
+	for _, key := range keys { // in any order
+		e.queue.Add(key)
+	}
+}
+
 // endStrays ends strays that no sweep reported.
-func (e *Executor) endStrays() {
+func endStrays(e *Executor) {
 	for _, name := range e.strays() {
 		e.o.Log.Warn("a pod that no task is known of is ended", "task", name)
 	}
@@ -415,7 +467,7 @@ func (e *Executor) lookAgain() {
 			return
 		case <-time.After(lookEvery):
 		}
-		e.endStrays()
+		endStrays(e)
 		for _, f := range (health{e}).down() {
 			e.o.Tell(f)
 		}

@@ -490,7 +490,9 @@ func (s *podNamespaces) stray(sp *podNamespace, pod *corev1.Pod) bool {
 	if known() {
 		return false // it was taken up meanwhile
 	}
-	e.add(&podTask{named: named{key: key, name: pod.Name, space: sp.name}, dir: e.taskDir(at, n), at: at, uid: pod.UID, stray: true, stop: true, grace: model.Duration(pods.DefaultGrace.Microseconds())})
+	e.add(&podTask{named: named{key: key, name: pod.Name, space: sp.name}, dir: e.taskDir(at, n), at: at,
+		uid: pod.UID, stray: true,
+		stopOrder: stopOrder{stop: true, grace: model.Duration(pods.DefaultGrace.Microseconds())}})
 	e.seenOf(pods.NodeOf(pod)).lost[key] = true
 	return true
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -373,11 +374,29 @@ func AwaitNodes(e *Executor) bool {
 	return cache.WaitForCacheSync(soon.Done(), e.synced)
 }
 
-// FirstFew lists the first of many names, in words.
-func FirstFew(names []string) string {
-	text := strings.Join(names[:min(len(names), 10)], ", ")
-	if more := len(names) - 10; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+// freest is the node with the fewest tasks among those that jobs may use; "" where there is none.
+// offers are the resources of its device plugins.
+func freest(e *Executor) (name string, offers []string) {
+	counts := map[string]int{}
+	e.mu.Lock()
+	for node, s := range e.seen {
+		counts[node] = len(s.tasks)
 	}
-	return text
+	e.mu.Unlock()
+	names := e.nodes.ListKeys()
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[a], counts[b]), cmp.Compare(a, b))
+	})
+	for _, name := range names {
+		n := e.node(name)
+		if n == nil {
+			continue
+		}
+		why, _ := notReady(n)
+		f := faultOf(n)
+		if used := e.o.Leaves == nil || len(e.o.Leaves(cell.NodeName(name))) > 0; used && why == "" && f.node == "" {
+			return name, offered(n)
+		}
+	}
+	return "", nil
 }

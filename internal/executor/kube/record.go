@@ -25,7 +25,7 @@ type record struct {
 	Refused  *model.TaskRefused `json:"refused,omitempty"`
 	Refusing *model.TaskRefused `json:"refusing,omitempty"`
 	// Namespace is the pod's; "" is the server's own. NamespaceFault says that the refusal is for
-	// its namespace's sake, and not for its node's.
+	// the sake of its namespace, or of the image of Comb, and not for its node's.
 	Namespace      string `json:"namespace,omitempty"`
 	NamespaceFault bool   `json:"space,omitempty"`
 	// Devices are the devices that its claims were given, each as POOL/DEVICE.

@@ -31,11 +31,10 @@ type podTask struct {
 	ts    *model.TaskStart // likewise
 	stray bool             // no engine knows it: nothing is told of it
 
-	uid      types.UID // of its pod, once it is known
-	lost     bool      // it counts as ended already, with its node: nothing is told of it
-	known    bool      // it may have been started before this server
-	stop     bool
-	grace    model.Duration
+	uid   types.UID // of its pod, once it is known
+	lost  bool      // it counts as ended already, with its node: nothing is told of it
+	known bool      // it may have been started before this server
+	stopOrder
 	repeated bool         // its start was repeated: what is known is told again
 	turns    *podRotation // its rotation; nil for a stray alone. It is replaced, never changed
 
@@ -45,13 +44,14 @@ type podTask struct {
 	startTold   bool               // its start was told
 	endTold     bool               // its end was told
 	unknownTold bool               // it was told that its state is unknown
-	waitTold    bool               // why it waits was told
-	ended       time.Time          // when its end was first seen
-	waits       time.Time          // since when its pod waits, by the clock of this machine
-	bound       bool               // it waits on its node, where kube-scheduler has bound it
-	log         *logCopier
-	checked     bool // its claims were given what they ask for
-	shared      sharedState
+	waiting
+	said    podSaid
+	ended   time.Time // when its end was first seen
+	waits   time.Time // since when its pod waits, by the clock of this machine
+	bound   bool      // it waits on its node, where kube-scheduler has bound it
+	log     *logCopier
+	checked bool // its claims were given what they ask for
+	shared  sharedState
 	// created is its pod as the API server answered its making, until the watch tells of it.
 	created   *corev1.Pod
 	createdAt time.Time
@@ -62,6 +62,20 @@ type podTask struct {
 	lastReport turnReport       // what its pod reported of its turns; under Executor.turning
 	heard      time.Time        // when its pod last reported progress; under Executor.mu
 	usage      []executor.Usage // its usage of the last minutes; under Executor.mu
+}
+
+// stopOrder is whether and why the task is to end.
+type stopOrder struct {
+	stop  bool
+	grace model.Duration
+	cause model.EndCause
+	by    *model.AttemptID
+}
+
+// waiting is what is unusual in how long a task waits.
+type waiting struct {
+	waitTold bool      // why it waits was told
+	stuck    time.Time // since when the container with Comb's program waits in vain
 }
 
 // sharedState says that CPUs and memory were reserved for a task on shared leaves (done), or that
@@ -78,6 +92,8 @@ type wanted struct {
 	stop, repeated, known bool
 	lost                  bool // it counts as ended: the end of its pod matters only to its node
 	grace                 time.Duration
+	cause                 model.EndCause
+	by                    *model.AttemptID
 }
 
 func (e *Executor) wantedOf(key string) (*podTask, wanted) {
@@ -87,7 +103,7 @@ func (e *Executor) wantedOf(key string) (*podTask, wanted) {
 	if t == nil {
 		return nil, wanted{}
 	}
-	w := wanted{t.stop, t.repeated, t.known, t.lost, time.Duration(t.grace) * time.Microsecond}
+	w := wanted{t.stop, t.repeated, t.known, t.lost, time.Duration(t.grace) * time.Microsecond, t.cause, t.by}
 	t.repeated = false
 	return t, w
 }
@@ -371,6 +387,7 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 	switch {
 	case errors.As(err, &soon) && t.waits.IsZero():
 		t.waits = time.Now()
+		e.events.on(pod, &t.said, eventWaits, func() string { return soon.Why })
 		return claimPause, nil
 	case errors.As(err, &soon) && time.Since(t.waits) < e.o.Limits.Binding:
 		return claimPause, nil
@@ -398,6 +415,7 @@ func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f mo
 	if err := t.note(); err != nil {
 		return err
 	}
+	e.events.on(pod, &t.said, eventRefused, func() string { return f.Reason })
 	return t.in(e).Delete(ctx, pod.Name, pod.UID, time.Second)
 }
 
@@ -436,6 +454,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	}
 	if state.Ran && !t.startTold && t.refused == nil {
 		t.startTold = true
+		e.programs.began(pod)
 		e.began(t, state)
 	}
 	if gone := e.goneFor(pod.Spec.NodeName); state.Phase != pods.Ended && gone > 0 {
@@ -445,8 +464,11 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 		state.Phase, state.Exit = pods.Ended, model.Exit{Code: 137, Cause: model.NodeLost, Message: "its node was taken out of the Kubernetes cluster"}
 	}
 	switch {
+	case state.Phase == pods.Ended && state.Refused != "" && state.Program && !t.stray:
+		return 0, refuseForProgram(e, t, pod, state)
 	case state.Phase == pods.Ended && state.Refused != "" && !t.stray:
-		return 0, e.refuse(t, model.TaskRefused{Reason: state.Refused})
+		e.events.on(pod, &t.said, eventRefused, func() string { return state.Refused })
+		return 0, e.refuse(t, model.TaskRefused{Reason: state.Refused, Job: state.JobFault})
 	case state.Phase == pods.Ended && t.refused != nil:
 		return 0, e.refuse(t, *t.refused)
 	case state.Phase == pods.Ended:
@@ -456,6 +478,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 		return 0, e.finish(t, state.Exit)
 	case w.stop || t.refused != nil:
 		if pod.DeletionTimestamp == nil {
+			sayEnds(e, t, pod, w)
 			return 0, t.in(e).Delete(ctx, pod.Name, pod.UID, w.grace)
 		}
 		return 0, nil
@@ -470,6 +493,35 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	e.stateKnown(t)
 	e.mu.Unlock()
 	return sharedRequests{e}.take(ctx, t, pod)
+}
+
+// sayEnds lets an event say why a pod is being ended, where that is not the ordinary course.
+func sayEnds(e *Executor, t *podTask, pod *corev1.Pod, w wanted) {
+	why := func() string { return "no task of Comb is known that this pod belongs to" }
+	switch {
+	case t.refused != nil: // an event says so already
+		return
+	case t.stray:
+	case w.lost:
+		why = func() string { return "its task counts as lost, with its node" }
+	case e.o.WhyEnded == nil:
+		return
+	default:
+		of := Ending{t.at, t.ts.Place.Node, w.cause, w.by}
+		why = func() string { return e.o.WhyEnded(of) }
+	}
+	e.events.on(pod, &t.said, eventEnds, why)
+}
+
+// refuseForProgram tells that a task never ran, since the container with Comb's program did not do
+// its work.
+func refuseForProgram(e *Executor, t *podTask, pod *corev1.Pod, s pods.State) error {
+	e.events.on(pod, &t.said, eventRefused, func() string { return s.Refused })
+	if e.programs.failedFor(pod, s.Refused) {
+		return e.refuse(t, model.TaskRefused{Reason: s.Refused})
+	}
+	return e.refuseForNamespace(t, s.Refused+
+		"; no node is known where it starts, so an administrator has to see to it")
 }
 
 // began tells the start of a task, and copies its log from then on. A task that has ended
@@ -512,6 +564,22 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	waited := time.Since(t.waits)
 	left := limit - waited
 	switch {
+	case !s.Program:
+		t.stuck = time.Time{}
+	case t.stuck.IsZero():
+		t.stuck = time.Now()
+		fallthrough
+	default: // another node may have the image, or no node has it: there is nothing to wait for long
+		left = min(left, e.o.Limits.Binding-time.Since(t.stuck))
+	}
+	blame := true
+	switch {
+	case s.Program && !e.programs.current(pod): // the server has another image now
+		blame, left = false, 0
+	case s.Program && waited >= patient:
+		blame = e.programs.failedFor(pod, s.Why)
+	}
+	switch {
 	case left > 0 && s.Why == "":
 		return left + 100*time.Millisecond, nil // most often the wait ends before that
 	case s.Why == "":
@@ -521,11 +589,18 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	case left > 0:
 		if !t.stray && !t.waitTold {
 			t.waitTold = true
-			e.o.Tell(model.Notice{Job: t.at.Job, Message: fmt.Sprintf("task %s of attempt %v waits on node %s: %s", t.title(), t.at, t.ts.Place.Node, s.Why)})
+			message := fmt.Sprintf("task %s of attempt %v waits on node %s: %s", t.title(), t.at,
+				t.ts.Place.Node, s.Why)
+			if s.Program { // it names the node itself
+				message = fmt.Sprintf("task %s of attempt %v waits: %s", t.title(), t.at, s.Why)
+			}
+			e.o.Tell(model.Notice{Job: t.at.Job, Message: message})
+			e.events.on(pod, &t.said, eventWaits, func() string { return s.Why })
 		}
 		return left + 100*time.Millisecond, nil
 	}
-	t.record.NamespaceFault = !bound && strings.Contains(s.Why, "persistentvolumeclaim") // not any node's fault
+	lacks := !bound && strings.Contains(s.Why, "persistentvolumeclaim")
+	t.record.NamespaceFault = !blame || lacks // it is not any node's fault
 	return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: s.Why, Job: s.JobFault, Fetch: s.Fetch})
 }
 

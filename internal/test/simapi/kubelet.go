@@ -197,6 +197,35 @@ func (s *Server) Linger() {
 	s.linger = true
 }
 
+// Gone is a line for Spoil: there the image of the container does not come.
+const Gone = "gone"
+
+// Spoil lets the container named comb that begins a pod fail on a node, with code 3 and a last
+// line; with "" it does its work again.
+func (s *Server) Spoil(node, line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.spoiled == nil {
+		s.spoiled = map[string]string{}
+	}
+	s.spoiled[node] = line
+}
+
+// first is the container named comb that begins a pod, and where its status belongs; nil for none.
+func first(pod *corev1.Pod) (*corev1.Container, *[]corev1.ContainerStatus) {
+	type containers struct {
+		list []corev1.Container
+		told *[]corev1.ContainerStatus
+	}
+	for _, c := range []containers{{pod.Spec.InitContainers, &pod.Status.InitContainerStatuses},
+		{pod.Spec.Containers, &pod.Status.ContainerStatuses}} {
+		if len(c.list) > 0 && c.list[0].Name == "comb" {
+			return &c.list[0], c.told
+		}
+	}
+	return nil, nil
+}
+
 // Unmark takes all annotations off a pod, as a tenant may.
 func (s *Server) Unmark(key string) {
 	s.mu.Lock()
@@ -355,6 +384,28 @@ func (s *Server) sync(m *machine, pod *corev1.Pod) {
 	case c == nil:
 		if s.rand.IntN(4) > 0 {
 			return
+		}
+		if one, told := first(pod); one != nil {
+			line := s.spoiled[pod.Spec.NodeName]
+			if line == Gone && len(*told) > 0 {
+				return
+			}
+			if line == Gone {
+				waits := &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}
+				*told = []corev1.ContainerStatus{{Name: one.Name, State: corev1.ContainerState{Waiting: waits}}}
+				break
+			}
+			end := &corev1.ContainerStateTerminated{StartedAt: metav1.Now(), FinishedAt: metav1.Now()}
+			*told = []corev1.ContainerStatus{{Name: one.Name, State: corev1.ContainerState{Terminated: end}}}
+			if line != "" {
+				end.ExitCode, end.Reason, end.Message = 3, "Error", "it begins\n"+line+"\n"
+			}
+			if line != "" || told == &pod.Status.ContainerStatuses {
+				if pod.Status.Phase = corev1.PodSucceeded; line != "" {
+					pod.Status.Phase = corev1.PodFailed
+				}
+				break
+			}
 		}
 		c = s.start(m, pod)
 		pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "10.0.0.1"

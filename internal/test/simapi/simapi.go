@@ -60,14 +60,16 @@ type Server struct {
 	version  int64
 	objects  map[string]map[string]metav1.Object // by resource and key
 	closed   map[string]bool                     // namespaces in which nothing is allowed
+	denied   map[string]bool                     // resources of which nothing may be made
 	fixed    bool                                // no pod may be resized
 	review   func(space string) (allowed, answers bool)
 	events   map[string][]event // by resource
 	machines map[string]*machine
 	foreign  map[string]bool // pods that no kubelet of this package looks at, by key
 	tick     int64
-	others   bool // claims are given other devices than they ask for
-	linger   bool // containers do not end by themselves
+	others   bool              // claims are given other devices than they ask for
+	linger   bool              // containers do not end by themselves
+	spoiled  map[string]string // nodes on which what runs before a task fails, and what it prints
 	twice    []Both
 	asked    map[string]int
 }
@@ -125,7 +127,8 @@ func New(seed uint64) *Server {
 	}
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	s := &Server{rand: rand.New(rand.NewPCG(seed, 26)), decoder: serializer.NewCodecFactory(scheme).UniversalDeserializer(), end: make(chan struct{}),
-		objects:  map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "configmaps": {}, "secrets": {}, "resourceclaims": {}, "resourceslices": {}},
+		objects: map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "configmaps": {}, "events": {},
+			"secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
 		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{}}
 	s.news = sync.NewCond(&s.mu)
@@ -186,6 +189,16 @@ func everywhere(resource string) string { return "every " + resource }
 // s.mu is held.
 func (s *Server) forbidden(resource, space string) bool {
 	return s.closed[space] || space == "" && s.closed[everywhere(resource)]
+}
+
+// Deny lets nothing be made of a resource, or allows it again.
+func (s *Server) Deny(resource string, denied bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.denied == nil {
+		s.denied = map[string]bool{}
+	}
+	s.denied[resource] = denied
 }
 
 // Review has reviews of rights answered by a function, for each namespace; without one all is
@@ -403,6 +416,8 @@ func (s *Server) do(r *http.Request, p path) (out json.RawMessage, err error) {
 	switch {
 	case p.sub == "binding":
 		return s.bind(had, body)
+	case r.Method == http.MethodPost && s.denied[resource]:
+		return nil, apierrors.NewForbidden(which, name, errors.New("it may not be made"))
 	case r.Method == http.MethodPost:
 		o, err := decoded[metav1.Object](s, body)
 		if err != nil {

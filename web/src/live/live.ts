@@ -79,8 +79,8 @@ const refresher = new Refresher(cache);
 
 // What others do moves what everyone sees, but its events are for those who may see the jobs. So that is read again by
 // time, too. To an administrator nothing is hidden: for that one it is what a job's progress moves, and what time moves.
-const ofOthers = ['jobs', 'explain', 'vcs', 'nodes', 'cells', 'verdict', 'me'];
-const ofTime = ['explain', 'verdict'];
+const ofOthers = ['jobs', 'explain', 'vcs', 'nodes', 'cells', 'verdict', 'me', 'info'];
+const ofTime = ['explain', 'verdict', 'info'];
 const seldom = 10_000; // ms
 let moved = false;
 

@@ -2,8 +2,10 @@ import { useQuery } from '@tanstack/react-query';
 import { Outlet } from '@tanstack/react-router';
 import { Suspense, useEffect } from 'react';
 import { Failure } from '../api/client';
+import { infoQuery } from '../api/cluster';
 import { meQuery } from '../api/people';
 import type { Me } from '../api/wire';
+import { capital } from '../format/sentence';
 import { now, stamp } from '../format/time';
 import { anew, isOther, listen, useConnection } from '../live/live';
 import { text as common } from '../text/common';
@@ -47,6 +49,21 @@ function Other() {
   return null;
 }
 
+// Banner says what holds for every page: that the server does not answer, or what it says of itself, such as a Kubernetes
+// whose API server is away.
+function Banner({ lost }: { lost: number }) {
+  const info = useQuery(infoQuery);
+  const texts = lost > 0 ? [common.lost(stamp(lost, now()))] : (info.data?.conditions ?? []).map((c) => `${capital(c)}.`);
+  if (texts.length === 0) return null;
+  return (
+    <div role="status" className={css.banner}>
+      {texts.map((t) => (
+        <div key={t}>{t}</div>
+      ))}
+    </div>
+  );
+}
+
 function House({ me, out }: { me: Me; out: boolean }) {
   const { lost, over } = useConnection();
   useEffect(listen, []);
@@ -59,11 +76,7 @@ function House({ me, out }: { me: Me; out: boolean }) {
       <Bar me={me} />
       <Nav me={me} />
       <main id="content" tabIndex={-1} className={css.content}>
-        {lost > 0 && (
-          <div role="status" className={css.banner}>
-            {common.lost(stamp(lost, now()))}
-          </div>
-        )}
+        <Banner lost={lost} />
         <Outlet />
       </main>
       {(over || out) && (

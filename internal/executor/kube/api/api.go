@@ -57,6 +57,7 @@ type Client struct {
 	plain     *rest.RESTClient // for what is no object, such as logs and versions
 	sockets   *http.Client
 	params    runtime.ParameterCodec
+	answers   *answers
 	host      string
 	namespace string
 	class     string // the PriorityClass of pods; "": none
@@ -68,8 +69,11 @@ var logger sync.Once
 
 // Open reads the settings. Nothing is asked of the API server yet.
 func Open(o Options) (*Client, error) {
+	heard := newAnswers()
 	if o.Log != nil {
-		logger.Do(func() { klog.SetSlogLogger(o.Log.With("part", "Kubernetes client")) })
+		logger.Do(func() {
+			klog.SetSlogLogger(slog.New(quietLog{o.Log.Handler(), heard}).With("part", "Kubernetes client"))
+		})
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
@@ -79,10 +83,10 @@ func Open(o Options) (*Client, error) {
 		return nil, fmt.Errorf("which Kubernetes cluster is meant cannot be read: %w; name a file with --kubeconfig",
 			err)
 	}
-	return newClient(conf, o.Namespace)
+	return newClient(conf, o.Namespace, heard)
 }
 
-func newClient(conf *rest.Config, namespace string) (*Client, error) {
+func newClient(conf *rest.Config, namespace string, heard *answers) (*Client, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -93,6 +97,7 @@ func newClient(conf *rest.Config, namespace string) (*Client, error) {
 	conf.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	conf.UserAgent = "comb"
 	conf.QPS = -1 // the API server itself says when it is too much
+	conf.Wrap(heard.over)
 	plain, err := rest.RESTClientFor(conf)
 	if err != nil {
 		return nil, err
@@ -106,7 +111,8 @@ func newClient(conf *rest.Config, namespace string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{rest: c, plain: plain, sockets: sockets, params: runtime.NewParameterCodec(scheme), host: conf.Host, namespace: namespace}, nil
+	return &Client{rest: c, plain: plain, sockets: sockets, params: runtime.NewParameterCodec(scheme), answers: heard,
+		host: conf.Host, namespace: namespace}, nil
 }
 
 // Host is the address of the API server.
@@ -329,6 +335,11 @@ func (c *Client) MakeConfigMap(ctx context.Context, m *corev1.ConfigMap) error {
 		return nil
 	}
 	return err
+}
+
+// MakeEvent writes an event about an object of the namespace. It is tried once.
+func (c *Client) MakeEvent(ctx context.Context, v *corev1.Event) error {
+	return c.rest.Post().Namespace(c.namespace).Resource("events").MaxRetries(0).Body(v).Do(ctx).Error()
 }
 
 // MakeSecret makes a secret, and replaces one of that name.

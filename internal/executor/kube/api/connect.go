@@ -87,11 +87,16 @@ func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*Client, string, er
 		return nil, "", err
 	}
 	version, err := k.ask(ctx, client)
+	said := ""
 	for refused := (*refusedError)(nil); err != nil; version, err = k.ask(ctx, client) {
 		if errors.As(err, &refused) {
 			return nil, "", err
 		}
-		log.Warn("the API server of Kubernetes cannot be asked; it is tried again", "server", client.Host(), "error", ErrorText(err))
+		if why := ErrorText(err); why != said {
+			log.Warn("the API server of Kubernetes cannot be asked; it is tried again until it answers",
+				"server", client.Host(), "error", why)
+			said = why
+		}
 		select {
 		case <-ctx.Done():
 			return nil, "", ctx.Err()

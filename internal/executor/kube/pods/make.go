@@ -269,14 +269,13 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	}
 	c := corev1.Container{
 		Name: Container, Image: role.Launch.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-		Command:    []string{"/bin/sh", "-c", escape(script)},
-		WorkingDir: t.beginsIn(role),
-		Env:        set.spec(t.Shared),
-		EnvFrom:    m.fromGang(t),
-		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Privileged: &no,
-			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
-		VolumeMounts: []corev1.VolumeMount{{Name: "work", MountPath: workDir}},
-		Resources:    limits(role, t),
+		Command:         []string{"/bin/sh", "-c", escape(script)},
+		WorkingDir:      t.beginsIn(role),
+		Env:             set.spec(t.Shared),
+		EnvFrom:         m.fromGang(t),
+		SecurityContext: restricted(),
+		VolumeMounts:    []corev1.VolumeMount{{Name: "work", MountPath: workDir}},
+		Resources:       limits(role, t),
 	}
 	pod.Spec.Containers = []corev1.Container{asImage(c, role)}
 	useClaims(pod, t.Claims)

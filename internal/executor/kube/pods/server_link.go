@@ -48,7 +48,7 @@ func (m *Maker) wrapTask(pod *corev1.Pod, t Task, role *model.Role) {
 	showSecret(pod, tokenKey, tokenDir)
 	no := false
 	pod.Spec.ShareProcessNamespace = &no // process 1 forwards signals, and reaps
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "program", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	pod.Spec.Volumes = append(pod.Spec.Volumes, programVolume())
 	first := &pod.Spec.Containers[0]
 	o := podinit.Order{URL: t.ServerLink.URL, Pin: t.ServerLink.Pin, Pod: pod.Name, Code: t.Start.Job.Upload, Dir: workDir, Limit: t.ServerLink.Limit, From: t.runsIn(role), Progress: progressFile, AwaitAddresses: len(t.Start.Tasks) > 1}
 	if t.Start.Job.Varies() {
@@ -64,11 +64,8 @@ func (m *Maker) wrapTask(pod *corev1.Pod, t Task, role *model.Role) {
 		first.WorkingDir = workDir // where the task starts, Order.From says
 	}
 	first.Resources = roomFor(first.Resources)
-	pod.Spec.InitContainers = []corev1.Container{{
-		Name: "comb", Image: t.ServerLink.Image, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"/usr/local/bin/comb", "lay", layDir},
-		SecurityContext: first.SecurityContext, Resources: withoutDevices(first.Resources),
-		VolumeMounts: []corev1.VolumeMount{{Name: "program", MountPath: layDir}},
-	}}
+	lays := layProgram(t.ServerLink.Image, first.SecurityContext, withoutDevices(first.Resources))
+	pod.Spec.InitContainers = []corev1.Container{lays}
 }
 
 // turnsOf says how a task takes turns with others; nil when its job cannot be suspended.

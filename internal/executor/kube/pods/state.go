@@ -28,10 +28,11 @@ type State struct {
 	Exit  model.Exit
 	// Refused says why a pod that has ended never ran; "" when it ran, or was asked to end.
 	Refused string
-	// Why says what a waiting pod waits for, where that is unusual. JobFault says that its job is
-	// to blame, Fetch that its image does not come.
-	Why             string
-	JobFault, Fetch bool
+	// Why says what a waiting pod waits for, where that is unusual.
+	Why string
+	// JobFault says that its job is to blame for Refused or Why, Fetch that its image does not
+	// come, and Program that it is the container with Comb's program, which no job chooses.
+	JobFault, Fetch, Program bool
 }
 
 // Slim drops from a pod what Comb does not read once the pod is made: a server keeps a copy of each.
@@ -56,21 +57,14 @@ func Slim(pod *corev1.Pod) {
 
 // Look reads a pod. asked says that Comb has told it to end.
 func Look(pod *corev1.Pod, asked bool) State {
-	s := State{Host: pod.Status.PodIP}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Reason == "DeletionByPodGC" && c.Status == corev1.ConditionTrue {
-			s.Phase, s.Exit = Ended, model.Exit{Code: 137, Cause: model.NodeLost, Message: "its node was taken out of service in Kubernetes"}
-			return s
+			x := model.Exit{Code: 137, Cause: model.NodeLost}
+			x.Message = "its node was taken out of service in Kubernetes"
+			return State{Phase: Ended, Host: pod.Status.PodIP, Exit: x}
 		}
 	}
-	for i := range pod.Status.InitContainerStatuses {
-		if w := pod.Status.InitContainerStatuses[i].State.Waiting; w != nil {
-			s.wait(w)
-			if s.JobFault, s.Fetch = false, false; s.Why != "" {
-				s.Why = "the container with Comb's program, " + s.Why
-			}
-		}
-	}
+	s := State{Host: pod.Status.PodIP}
 	for i := range pod.Status.ContainerStatuses {
 		c := &pod.Status.ContainerStatuses[i]
 		switch {
@@ -88,19 +82,17 @@ func Look(pod *corev1.Pod, asked bool) State {
 			s.wait(c.State.Waiting)
 		}
 	}
+	if before := lookBefore(pod); before.Why != "" || before.Refused != "" {
+		before.Host, s = s.Host, before
+	}
 	switch {
 	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
-		// The node ended it before its program ran, or has lost sight of it.
-		why := "Kubernetes ended its pod: " + words(pod.Status.Reason, pod.Status.Message)
-		s.Phase, s.Exit = Ended, model.Exit{Code: 137, Cause: model.NodeLost, Message: why}
-		switch {
-		case asked:
-			s.Exit.Cause = model.NeverStarted
-		case pod.DeletionTimestamp == nil && neverRan(pod):
-			s.Refused = why
-		}
+		s.endUnrun(pod, asked)
 	case pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
-		s.Phase, s.Exit = Ended, model.Exit{Cause: model.NeverStarted, Message: "its pod was deleted before it had a node"}
+		x := model.Exit{Cause: model.NeverStarted, Message: "its pod was deleted before it had a node"}
+		s = State{Phase: Ended, Exit: x}
+	case s.Refused != "": // its kubelet will say that it has ended
+		s = State{Host: s.Host}
 	case pod.Spec.NodeName == "":
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -109,6 +101,43 @@ func Look(pod *corev1.Pod, asked bool) State {
 		}
 	}
 	return s
+}
+
+// lookBefore is what the containers say that run before that of the task: why one of them waits, or
+// has failed. They run one after the other.
+func lookBefore(pod *corev1.Pod) (s State) {
+	for i := range pod.Status.InitContainerStatuses {
+		c := &pod.Status.InitContainerStatuses[i]
+		if c.Name == programContainer {
+			s.program(pod, c, ProgramImage(pod))
+		} else {
+			s.added(pod, c)
+		}
+		if s.Why != "" || s.Refused != "" {
+			break
+		}
+	}
+	return s
+}
+
+// endUnrun notes how a pod ended that its node ended before its program ran, or lost sight of.
+func (s *State) endUnrun(pod *corev1.Pod, asked bool) {
+	failed := *s // as said by a container that runs before the task
+	why := "Kubernetes ended its pod: " + words(pod.Status.Reason, pod.Status.Message)
+	switch {
+	case pod.DeletionTimestamp != nil && pod.Status.Reason == "" && !asked && neverRan(pod):
+		why = "its pod was deleted before it ran, and not by Comb"
+	case failed.Refused != "" && pod.DeletionTimestamp == nil:
+		why = failed.Refused
+	}
+	*s = State{Phase: Ended, Host: s.Host, Exit: model.Exit{Code: 137, Cause: model.NodeLost, Message: why}}
+	switch {
+	case asked:
+		s.Exit.Cause = model.NeverStarted
+	case pod.DeletionTimestamp == nil && neverRan(pod):
+		s.Refused = why
+		s.JobFault, s.Program = failed.Refused != "" && failed.JobFault, failed.Refused != "" && failed.Program
+	}
 }
 
 // neverRan reports whether a pod's task was never started, as when its kubelet refused the pod.
