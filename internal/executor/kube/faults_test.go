@@ -70,6 +70,9 @@ type driver struct {
 	// which the executor said that it knows nothing.
 	stripped, unknown map[taskOf]string
 	identity          func(model.Subject) (executor.Identity, error) // nil asks for none
+	// secrets are those of each job; nil: none. pulls are the server's own pull secrets.
+	secrets func(model.JobID) (map[string]string, error)
+	pulls   []string
 }
 
 // taskOf is one task of an attempt.
@@ -98,7 +101,7 @@ func newDriver(t *testing.T, seed uint64) *driver {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: d.hear, Namespace: d.namespaceOf, Identity: d.identity,
+		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: d.hear, Namespace: d.namespaceOf, Identity: d.identity, Secrets: d.secrets, PullSecrets: d.pulls,
 			Limits: kube.Limits{Binding: 3 * time.Second, Image: 3 * time.Second, Log: 200 * time.Millisecond, Gone: 300 * time.Millisecond}})
 		if err != nil {
 			t.Fatal(err)

@@ -53,6 +53,9 @@ type Options struct {
 	DiskMB     int64            // what a task may write to its node when it asks for nothing; 0 is no limit
 	MostMB     int64            // the most that a task may ask for of that; 0 is no limit
 	ServerLink *pods.ServerLink // nil: pods send nothing to the server
+	// PullSecrets are Secrets of each namespace with pods, with which their images are fetched
+	// besides those of the job and of the service account.
+	PullSecrets []string
 	// Code opens the code that a job brings, and returns its size in bytes. nil: no job brings
 	// any.
 	Code   func(*model.Job) (io.ReadCloser, int64, error)

@@ -223,6 +223,9 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	case refused != nil:
 		return 0, e.refuse(t, *refused)
 	}
+	if err := e.addPullSecrets(ctx, sp, pod); err != nil {
+		return 0, err
+	}
 	if err := t.note(); err != nil {
 		return 0, err
 	}
