@@ -1,13 +1,20 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
+	"io"
+	"log"
+	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/combsched/comb/internal/test/testkit"
@@ -17,7 +24,8 @@ var kubeconfig = flag.String("kubeconfig", "", "the cluster of test/kube/cluster
 
 // clearPods removes what a test that failed left: pods outlive their server, on purpose.
 func clearPods(t *testing.T) {
-	const script = `for space in comb team-red team-new; do
+	const script = `case $(kubectl get secrets -n comb -o name) in *helm.release*) kubectl delete statefulsets,secrets -n comb --all >&2;; esac # a server would come again
+for space in comb team-red team-new; do
 kubectl delete pods -n $space --all --wait=false >&2
 for pod in $(kubectl get pods -n $space -o name); do kubectl patch -n $space "$pod" -p '{"metadata": {"finalizers": null}}'; done
 kubectl wait -n $space pods --all --for=delete --timeout=60s
@@ -28,6 +36,27 @@ kubectl delete pvc -n comb --all && kubectl delete pv --all && kubectl delete re
 	c.Env = append(os.Environ(), "KUBECONFIG="+*kubeconfig)
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("cannot clear the namespace: %v\n%s", err, out)
+	}
+}
+
+// serveRegistry is a registry of images in memory whose user must have a password: registry ADDRESS
+// USER PASSWORD. It ends by a signal.
+func serveRegistry() {
+	address, user, password := os.Args[1], os.Args[2], os.Args[3]
+	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	ended, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	s := &http.Server{Addr: address, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if u, p, _ := r.BasicAuth(); u != user || p != password {
+			w.Header().Set("WWW-Authenticate", `Basic realm="images"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		store.ServeHTTP(w, r)
+	})}
+	go func() { <-ended.Done(); _ = s.Close() }()
+	if err := s.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		log.Fatal(err)
 	}
 }
 
@@ -77,6 +106,6 @@ func runKube(t *testing.T, file, image string) {
 			e.Defer(func() { clearPods(t) })
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serving": untilServing, "eventually": eventually, "certify": certify},
 	})
 }
