@@ -37,17 +37,21 @@ type Pushed struct {
 
 func (k *imageCommands) push() *cobra.Command {
 	var f pushFlags
-	c := &cobra.Command{Use: "push FILE [REGISTRY/NAME:TAG]", Short: "Push an image in a file to its registry, without a container engine",
-		Args: cobra.RangeArgs(1, 2),
+	c := &cobra.Command{Use: "push FILE [REGISTRY/NAME:TAG]",
+		Short: "Push an image in a file to its registry, without a container engine",
+		Args:  cobra.RangeArgs(1, 2),
 		Long: `Push an image in a file to its registry, without a container engine and without a server: what make image
 and docker save write. Without a name it is pushed under that which stands in the file. The password is that of
 --user, else the one that ~/.docker/config.json ($DOCKER_CONFIG) has for the registry, itself or by the program that it
 names. A registry on this machine may speak plain HTTP.`,
-		Example: "  make image IMAGE=registry.example/comb:1 && comb image push bin/comb-image.tar\n  comb image push image.tar registry.example/team/train:3 --user ada --password-stdin < password"}
+		Example: "  make image IMAGE=registry.example/comb:1 && comb image push bin/comb-image.tar\n" +
+			"  comb image push image.tar registry.example/team/train:3 --user ada --password-stdin < password"}
 	c.Flags().StringVar(&f.user, "user", "", "the user at the registry; with --password-stdin")
 	c.Flags().BoolVar(&f.stdin, "password-stdin", false, "read the password of --user from standard input")
-	c.Flags().BoolVar(&f.plain, "insecure-http", false, "allow a registry on another machine that speaks plain HTTP: passwords and images cross the network in clear")
-	c.Flags().StringVar(&f.authorities, "registry-ca", "", "file with the certificate of the authority that signed the registry's, PEM (default: those of this machine)")
+	c.Flags().BoolVar(&f.plain, "insecure-http", false,
+		"allow a registry on another machine that speaks plain HTTP: passwords and images cross the network in clear")
+	c.Flags().StringVar(&f.authorities, "registry-ca", "",
+		"file with the certificate of the authority that signed the registry's, PEM (default: those of this machine)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if (f.user != "") != f.stdin {
 			return cli.Usage(c, "--user and --password-stdin are given both or not at all")
@@ -155,7 +159,8 @@ func (k *imageCommands) loginTo(ctx context.Context, host string, f *pushFlags) 
 	if f.user != "" {
 		text, err := io.ReadAll(io.LimitReader(k.In, maxPassword+1))
 		if err != nil || len(text) > maxPassword {
-			return login{}, fmt.Errorf("the password cannot be read from standard input: it may have %d bytes", maxPassword)
+			return login{}, fmt.Errorf("the password cannot be read from standard input: it may have %d bytes",
+				maxPassword)
 		}
 		return login{user: f.user, password: strings.TrimRight(string(text), "\r\n")}, nil
 	}
@@ -192,7 +197,8 @@ func (c *dockerConfig) loginTo(ctx context.Context, host string) (login, error) 
 		for at, a := range c.Auths {
 			if l, err := a.login(); at == key || hostOf(at) == key {
 				if err != nil {
-					return login{}, fmt.Errorf("the password for %s in Docker's config.json cannot be read: %w", host, err)
+					return login{}, fmt.Errorf("the password for %s in Docker's config.json cannot be read: %w",
+						host, err)
 				}
 				if l != (login{}) {
 					return l, nil
@@ -234,11 +240,13 @@ func askHelper(ctx context.Context, helper, key string) (login, error) {
 	c := exec.CommandContext(ctx, "docker-credential-"+helper, "get")
 	c.Stdin = strings.NewReader(key)
 	out, err := c.Output()
-	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) && bytes.Contains(out, []byte("credentials not found")) {
+	failed := (*exec.ExitError)(nil)
+	if errors.As(err, &failed) && bytes.Contains(out, []byte("credentials not found")) {
 		return login{}, nil
 	}
 	if err != nil {
-		return login{}, fmt.Errorf("docker-credential-%s, which keeps the password for %s by ~/.docker/config.json, does not give it: %w; or give --user and --password-stdin", helper, key, err)
+		return login{}, fmt.Errorf("docker-credential-%s, which keeps the password for %s by ~/.docker/config.json, "+
+			"does not give it: %w; or give --user and --password-stdin", helper, key, err)
 	}
 	var said struct{ Username, Secret string }
 	if err := json.Unmarshal(out, &said); err != nil {

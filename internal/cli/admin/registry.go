@@ -84,15 +84,16 @@ func openRegistry(ctx context.Context, o registryOptions) (*registry, error) {
 		}
 		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
 	}
-	r := &registry{base: url.URL{Scheme: "https", Host: o.host, Path: "/v2/"}, host: o.host, repository: o.repository, login: o.login,
-		client: &http.Client{Transport: transport}, say: o.say, wait: o.wait}
+	r := &registry{base: url.URL{Scheme: "https", Host: o.host, Path: "/v2/"}, host: o.host, repository: o.repository,
+		login: o.login, client: &http.Client{Transport: transport}, say: o.say, wait: o.wait}
 	if o.host == "docker.io" {
 		r.base.Host = "registry-1.docker.io"
 	}
 	res, err := r.do(ctx, request{method: http.MethodGet, url: r.base.String()})
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		if !o.plain && !onThisMachine(o.host) {
-			return nil, fmt.Errorf("%s speaks plain HTTP, so passwords and images would cross the network in clear: give it a certificate, or allow that with --insecure-http", o.host)
+			return nil, fmt.Errorf("%s speaks plain HTTP, so passwords and images would cross the network in clear: "+
+				"give it a certificate, or allow that with --insecure-http", o.host)
 		}
 		r.base.Scheme = "http"
 		res, err = r.do(ctx, request{method: http.MethodGet, url: r.base.String()})
@@ -139,7 +140,8 @@ func (r *registry) push(ctx context.Context, image v1.Image, tag string) error {
 		if err != nil {
 			return fmt.Errorf("layer %d of the image cannot be read: %w", i+1, err)
 		}
-		if err := r.putBlob(ctx, blob{fmt.Sprintf("layer %d of %d", i+1, len(layers)), digest.String(), size, l.Compressed}); err != nil {
+		what := fmt.Sprintf("layer %d of %d", i+1, len(layers))
+		if err := r.putBlob(ctx, blob{what, digest.String(), size, l.Compressed}); err != nil {
 			return err
 		}
 	}
@@ -162,7 +164,8 @@ func (r *registry) push(ctx context.Context, image v1.Image, tag string) error {
 	if err != nil {
 		return fmt.Errorf("the manifest of the image cannot be read: %w", err)
 	}
-	res, err := r.do(ctx, request{method: http.MethodPut, url: r.at("manifests/" + tag), kind: string(kind), size: int64(len(manifest)), body: bytesOf(manifest)})
+	res, err := r.do(ctx, request{method: http.MethodPut, url: r.at("manifests/" + tag), kind: string(kind),
+		size: int64(len(manifest)), body: bytesOf(manifest)})
 	if err != nil {
 		return err
 	}
@@ -208,7 +211,8 @@ func (r *registry) putBlob(ctx context.Context, b blob) error {
 			r.say(b.what + ": " + docker.SizeText(b.size))
 		}
 		// An upload that broke off cannot be gone on with at once: another one is begun.
-		res, err = r.once(ctx, request{method: http.MethodPut, url: to, kind: "application/octet-stream", size: b.size, body: b.open})
+		res, err = r.once(ctx, request{method: http.MethodPut, url: to, kind: "application/octet-stream",
+			size: b.size, body: b.open})
 		switch {
 		case err == nil && res.code == http.StatusCreated:
 			return nil
@@ -262,7 +266,8 @@ type reply struct {
 
 // passes reports whether another try may go better.
 func passes(code int) bool {
-	return code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= 500 && code != http.StatusNotImplemented
+	return code == http.StatusTooManyRequests || code == http.StatusRequestTimeout ||
+		code >= 500 && code != http.StatusNotImplemented
 }
 
 // pause is how long to wait after so many tries: what the registry says, else twice as long each
@@ -281,7 +286,8 @@ func (r *registry) do(ctx context.Context, q request) (*reply, error) {
 	for try := 1; ; try++ {
 		res, err := r.once(ctx, q)
 		certificate := (*tls.CertificateVerificationError)(nil)
-		hopeless := errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &certificate) || errors.Is(err, errSignIn) || ctx.Err() != nil
+		hopeless := errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &certificate) ||
+			errors.Is(err, errSignIn) || ctx.Err() != nil
 		if try == tries || err != nil && hopeless || err == nil && !passes(res.code) {
 			return res, err
 		}
@@ -348,7 +354,8 @@ func (r *registry) signIn(ctx context.Context, challenges []string) (string, err
 		switch strings.ToLower(scheme) {
 		case "basic":
 			if r.login.user == "" {
-				return "", fmt.Errorf("%w: %s wants a user and a password, and none is known here: give --user and --password-stdin, or have it in ~/.docker/config.json", errSignIn, r.host)
+				return "", fmt.Errorf("%w: %s wants a user and a password, and none is known here: "+
+					"give --user and --password-stdin, or have it in ~/.docker/config.json", errSignIn, r.host)
 			}
 			h := http.Request{Header: http.Header{}}
 			h.SetBasicAuth(r.login.user, r.login.password)
@@ -380,7 +387,8 @@ func (r *registry) fetchToken(ctx context.Context, realm, service string) (strin
 	scope := "repository:" + r.repository + ":pull,push"
 	var h *http.Request
 	if r.login.refresh != "" {
-		form := url.Values{"grant_type": {"refresh_token"}, "service": {service}, "client_id": {"comb"}, "scope": {scope}, "refresh_token": {r.login.refresh}}
+		form := url.Values{"grant_type": {"refresh_token"}, "service": {service}, "client_id": {"comb"},
+			"scope": {scope}, "refresh_token": {r.login.refresh}}
 		h, err = http.NewRequestWithContext(ctx, http.MethodPost, at.String(), strings.NewReader(form.Encode()))
 	} else {
 		q := at.Query()
@@ -414,7 +422,8 @@ func (r *registry) fetchToken(ctx context.Context, realm, service string) (strin
 	case passes(res.StatusCode):
 		return "", fmt.Errorf("%s gives no token of %s now: %s", at.Host, r.host, res.Status)
 	case res.StatusCode != http.StatusOK:
-		return "", fmt.Errorf("%w: %s gives no token of %s: %s; look at the user and the password", errSignIn, at.Host, r.host, res.Status)
+		return "", fmt.Errorf("%w: %s gives no token of %s: %s; look at the user and the password",
+			errSignIn, at.Host, r.host, res.Status)
 	case err != nil || token == "":
 		return "", fmt.Errorf("%w: %s gives no token of %s in its answer", errSignIn, at.Host, r.host)
 	default:
@@ -438,7 +447,8 @@ func (r *registry) refusal(what string, res *reply) error {
 	}
 	err := fmt.Errorf("the registry %s refuses to %s: %d %s", r.host, what, res.code, cli.Clean(why, false))
 	if res.code == http.StatusUnauthorized || res.code == http.StatusForbidden {
-		return cli.Hint{Err: err, Next: "see that the user may write to " + r.repository + ", and that its password is right (--user, --password-stdin, or ~/.docker/config.json)"}
+		return cli.Hint{Err: err, Next: "see that the user may write to " + r.repository +
+			", and that its password is right (--user, --password-stdin, or ~/.docker/config.json)"}
 	}
 	return err
 }

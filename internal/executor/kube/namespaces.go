@@ -47,8 +47,7 @@ type podNamespace struct {
 	stop   context.CancelFunc
 	asked  atomic.Value // an answer: how the last request for its pods went
 	served atomic.Bool  // the service of its pods was made
-	// account is what was asked for of its service account; nil: nothing yet.
-	account atomic.Pointer[accountSecrets]
+	pulls  pullSecrets
 }
 
 // answer is the result of a request.

@@ -223,7 +223,7 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	case refused != nil:
 		return 0, e.refuse(t, *refused)
 	}
-	if err := e.addPullSecrets(ctx, sp, pod); err != nil {
+	if err := sp.pulls.add(ctx, sp.api, e.o.PullSecrets, pod, e.o.Log); err != nil {
 		return 0, err
 	}
 	if err := t.note(); err != nil {

@@ -165,7 +165,8 @@ func (s *Server) reviewed(w http.ResponseWriter, r *http.Request) {
 func (s *Server) Account(space string, pulls ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: space}}
+	o := &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
+		ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: space}}
 	for _, name := range pulls {
 		o.ImagePullSecrets = append(o.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}

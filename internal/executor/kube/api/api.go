@@ -293,7 +293,8 @@ func (c *Client) MakeSecret(ctx context.Context, s *corev1.Secret) error {
 // fetched.
 func (c *Client) PullSecrets(ctx context.Context, account string) (names []string, err error) {
 	var out corev1.ServiceAccount
-	if err := c.rest.Get().Namespace(c.namespace).Resource("serviceaccounts").Name(account).Do(ctx).Into(&out); err != nil {
+	err = c.rest.Get().Namespace(c.namespace).Resource("serviceaccounts").Name(account).Do(ctx).Into(&out)
+	if err != nil {
 		return nil, err
 	}
 	for _, s := range out.ImagePullSecrets {

@@ -42,7 +42,9 @@ func (k *Flags) Add(f *pflag.FlagSet) {
 	f.StringVar(&k.Work, "checkpoint-claim", "", "PersistentVolumeClaim (ReadWriteMany) of that namespace in which jobs keep their checkpoints, a folder for each; without one jobs that ask for checkpoints are refused")
 	f.StringVar(&k.Image, "pod-image", "", "image of this very Comb, as make image writes it, that pods take the program from which fetches a job's code and tells its progress; self is that of the pod in which the server itself runs")
 	f.StringVar(&k.URL, "pod-url", "", "https://NAME:PORT at which pods reach this server; with --pod-image")
-	f.StringSliceVar(&k.PullSecrets, "pod-pull-secret", nil, "Secret of type kubernetes.io/dockerconfigjson, in each namespace with pods, with which nodes fetch their images, and that of --pod-image; added to what a job and the service account have (may repeat)")
+	f.StringSliceVar(&k.PullSecrets, "pod-pull-secret", nil,
+		"Secret of type kubernetes.io/dockerconfigjson, in each namespace with pods, with which nodes fetch "+
+			"their images, and that of --pod-image; added to what a job and the service account have (may repeat)")
 	f.StringVar(&k.Listen, "pod-listen", ":8421", "address on which it listens for pods; with --pod-image")
 }
 
@@ -65,16 +67,20 @@ func (k *Flags) Check(pretended bool) error {
 	case (k.Image == "") != (k.URL == "") || k.Image != "" && !k.Used():
 		return errors.New("--pod-image and --pod-url are given both or not at all, and with --executor kubernetes")
 	case len(k.PullSecrets) > 0 && !k.Used():
-		return errors.New("--pod-pull-secret is for --executor kubernetes; on one machine jobs bring their own passwords for registries")
+		return errors.New("--pod-pull-secret is for --executor kubernetes; " +
+			"on one machine jobs bring their own passwords for registries")
 	case k.URL != "" && !strings.HasPrefix(k.URL, "https://"):
 		return fmt.Errorf("--pod-url %q: want https://NAME:PORT", k.URL)
-	case slices.ContainsFunc(k.PullSecrets, func(s string) bool { return len(validation.IsDNS1123Subdomain(s)) > 0 }):
+	case slices.ContainsFunc(k.PullSecrets, noName):
 		return fmt.Errorf("--pod-pull-secret %q: want names of Secrets", strings.Join(k.PullSecrets, ","))
 	case k.Used() && pretended:
 		return errors.New("--virtual-gpus is for this machine, and --executor kubernetes runs tasks on the nodes of a cluster")
 	}
 	return nil
 }
+
+// noName reports whether no object can have a name.
+func noName(s string) bool { return len(validation.IsDNS1123Subdomain(s)) > 0 }
 
 // Open returns the API server, and a text about it. It waits for a server that does not answer,
 // and logs that; it refuses one that is too old.
