@@ -319,7 +319,7 @@ func (r *registry) send(ctx context.Context, q request, auth string) (*reply, er
 		if h.Body, err = q.body(); err != nil {
 			return nil, fmt.Errorf("the image cannot be read: %w", err)
 		}
-		h.ContentLength = q.size
+		h.ContentLength, h.GetBody = q.size, q.body // a redirect reads it again
 		h.Header.Set("Content-Type", q.kind)
 	}
 	h.Header.Set("User-Agent", "comb")
