@@ -170,6 +170,7 @@ func TestPush(t *testing.T) {
 		{"with a password in Docker's settings", settingsFor(h.host()), "", []string{file, h.host() + "/third:3"}, basic, "third", "3"},
 		{"with one that is given", "", "canary\n", []string{file, h.host() + "/fourth", "--user", "ada", "--password-stdin"}, basic, "fourth", "latest"},
 		{"with a token", settingsFor(h.host()), "", []string{file, h.host() + "/fifth:5"}, h.tokens("pull,push"), "fifth", "5"},
+		{"with a token for another one", `{"auths": {"` + h.host() + `": {"identitytoken": "canary"}}}`, "", []string{file, h.host() + "/sixth:6"}, h.tokens("pull,push"), "sixth", "6"},
 	} {
 		h.before = c.before
 		out, err := runPush(t, c.settings, c.in, c.args...)
@@ -187,8 +188,11 @@ func (h *hub) tokens(grant string) func(http.ResponseWriter, *http.Request) bool
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/token" {
 			user, password, _ := r.BasicAuth()
-			scope := r.URL.Query().Get("scope")
-			if user != "ada" || password != "canary" || r.URL.Query().Get("service") != "hub" || !strings.HasPrefix(scope, "repository:") {
+			scope := r.FormValue("scope")
+			if r.Method == http.MethodPost && r.FormValue("grant_type") == "refresh_token" {
+				user, password = "ada", r.FormValue("refresh_token")
+			}
+			if user != "ada" || password != "canary" || r.FormValue("service") != "hub" || !strings.HasPrefix(scope, "repository:") {
 				w.WriteHeader(http.StatusForbidden)
 				return true
 			}
