@@ -31,7 +31,7 @@ for pod in $(kubectl get pods -n $space -o name); do kubectl patch -n $space "$p
 kubectl wait -n $space pods --all --for=delete --timeout=60s
 done
 kubectl delete namespace team-red team-new --ignore-not-found
-kubectl delete pvc -n comb --all && kubectl delete pv --all && kubectl delete resourceslices,deviceclasses --all`
+kubectl delete pvc,secrets -n comb --all && kubectl delete pv --all && kubectl delete resourceslices,deviceclasses --all`
 	c := exec.Command("sh", "-c", script)
 	c.Env = append(os.Environ(), "KUBECONFIG="+*kubeconfig)
 	if out, err := c.CombinedOutput(); err != nil {
