@@ -90,7 +90,7 @@ test-container: ## runs the tests of containers: needs root, gcc, and Debian's d
 
 image: build ## writes bin/comb-image.tar, an image of Comb that engines and registries take (IMAGE=comb:latest); no container engine is needed
 	@$(GO) run ./internal/test/boximage bin/comb $(or $(IMAGE),comb:latest) bin/comb-image.tar
-	@echo 'bin/comb-image.tar: docker load -i it, or push it to your registry'
+	@echo 'bin/comb-image.tar: bin/comb image push it to its registry, or docker load -i it'
 
 # The first build of the cluster takes 15 minutes of processor time; what it makes is kept outside the tree.
 rig-kube: ## builds a Kubernetes cluster from the Go module proxy, for test-kube (cold under 12 minutes; kept in $$XDG_CACHE_HOME/comb/kube)

@@ -385,7 +385,7 @@ func (d *daemon) openKube(ctx context.Context) error {
 		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Identity: identities(d.people),
 		Storage: d.storage, Leaves: d.leavesOf, Namespace: d.namespaceOf, InfiniBand: d.infinibandOf,
 		WhyEnded: d.whyEnded, Work: d.flags.kube.Work, DiskMB: int64(d.flags.boxDisk.MemoryFlag),
-		MostMB: d.flags.boxDisk.Most(), ServerLink: way, Code: code,
+		MostMB: d.flags.boxDisk.Most(), ServerLink: way, PullSecrets: d.flags.kube.PullSecrets, Code: code,
 		Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})
 	d.executor = d.pods
 	if err == nil && listener != nil {

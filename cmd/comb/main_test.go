@@ -27,9 +27,9 @@ import (
 var update = flag.Bool("update", false, "rewrite docs/cli.md")
 
 // TestMain makes this test binary the comb command of the scripts, and so also
-// the supervisor of their tasks.
+// the supervisor of their tasks, and a registry of images.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"comb": main})
+	testscript.Main(m, map[string]func(){"comb": main, "registry": serveRegistry})
 }
 
 // TestScripts runs the command line against real servers with real tasks.

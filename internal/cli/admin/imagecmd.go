@@ -55,7 +55,7 @@ func (k *imageCommands) all() []*cobra.Command {
 once. It goes on when this command is interrupted. Jobs fetch what they need by
 themselves, with credentials of their own.`,
 		RunE: func(c *cobra.Command, args []string) error { return k.pull(c, args[0]) }}
-	return []*cobra.Command{list, history, pull, k.build(), k.prune()}
+	return []*cobra.Command{list, history, pull, k.push(), k.build(), k.prune()}
 }
 
 func (k *imageCommands) pull(c *cobra.Command, name string) error {

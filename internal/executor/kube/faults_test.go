@@ -76,6 +76,9 @@ type driver struct {
 	whyEnded          func(kube.Ending) string                       // nil: nothing is said
 	link              *pods.ServerLink                               // nil: pods do not speak to the server
 	log               *slog.Logger                                   // nil: none
+	// secrets are those of each job; nil: none. pulls are the server's own pull secrets.
+	secrets func(model.JobID) (map[string]string, error)
+	pulls   []string
 }
 
 // taskOf is one task of an attempt.
@@ -105,7 +108,7 @@ func newDriver(t *testing.T, seed uint64) *driver {
 			t.Fatal(err)
 		}
 		o := kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c",
-			Tell: d.hear, Namespace: d.namespaceOf, Identity: d.identity, ServerLink: d.link, Log: d.log, WhyEnded: d.whyEnded,
+			Tell: d.hear, Namespace: d.namespaceOf, Identity: d.identity, ServerLink: d.link, Log: d.log, WhyEnded: d.whyEnded, Secrets: d.secrets, PullSecrets: d.pulls,
 			Limits: kube.Limits{Binding: 3 * time.Second, Image: 3 * time.Second, Log: 200 * time.Millisecond,
 				Gone: 300 * time.Millisecond}}
 		if d.change != nil {

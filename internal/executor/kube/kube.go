@@ -57,6 +57,9 @@ type Options struct {
 	// WhyEnded says in words why a task is being ended, for users that look at its pod, or "" where
 	// that is the ordinary course. It may take a while. nil: nothing is said.
 	WhyEnded func(Ending) string
+	// PullSecrets are Secrets of each namespace with pods, with which their images are fetched
+	// besides those of the job and of the service account.
+	PullSecrets []string
 	// Code opens the code that a job brings, and returns its size in bytes. nil: no job brings
 	// any.
 	Code   func(*model.Job) (io.ReadCloser, int64, error)

@@ -47,6 +47,7 @@ type podNamespace struct {
 	stop   context.CancelFunc
 	asked  atomic.Value // an answer: how the last request for its pods went
 	deaf   atomic.Bool  // it was logged that no service can be made there
+	pulls  pullSecrets
 }
 
 // answer is the result of a request.

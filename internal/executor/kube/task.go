@@ -271,6 +271,9 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	if !t.home.begun(t) {
 		return 0, nil // the first of its gang queues it
 	}
+	if err := sp.pulls.add(ctx, sp.api, e.o.PullSecrets, pod, e.o.Log); err != nil {
+		return 0, err
+	}
 	if err := t.note(); err != nil {
 		return 0, err
 	}

@@ -107,5 +107,8 @@ func files(list map[string][]byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return b.Bytes(), w.Close()
+	if err := w.Close(); err != nil { // it writes the end, without which some engines refuse the layer
+		return nil, err
+	}
+	return b.Bytes(), nil
 }

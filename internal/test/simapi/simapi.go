@@ -127,7 +127,7 @@ func New(seed uint64) *Server {
 	}
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	s := &Server{rand: rand.New(rand.NewPCG(seed, 26)), decoder: serializer.NewCodecFactory(scheme).UniversalDeserializer(), end: make(chan struct{}),
-		objects: map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "configmaps": {}, "events": {},
+		objects: map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "configmaps": {}, "serviceaccounts": {}, "events": {},
 			"secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
 		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{}}
@@ -228,6 +228,18 @@ func (s *Server) reviewed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, http.StatusCreated, asked)
+}
+
+// Account makes the service account "default" of a namespace, or gives it other pull secrets.
+func (s *Server) Account(space string, pulls ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
+		ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: space}}
+	for _, name := range pulls {
+		o.ImagePullSecrets = append(o.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
+	}
+	s.put("serviceaccounts", o)
 }
 
 // Fix lets no pod be resized, or allows it again.

@@ -39,11 +39,11 @@ func whole() map[string]string {
 
 // cluster is a client of an API server that answers so. An answer that begins with a number is
 // that status, with a message.
-func cluster(t *testing.T, answers map[string]string) *Client {
+func cluster(t *testing.T, said map[string]string) *Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		text, ok := answers[r.URL.Path]
+		text, ok := said[r.URL.Path]
 		if !ok {
 			text = "404 " + r.URL.Path + " not found"
 		}
@@ -62,7 +62,7 @@ func cluster(t *testing.T, answers map[string]string) *Client {
 		_, _ = io.WriteString(w, text)
 	}))
 	t.Cleanup(server.Close)
-	c, err := newClient(&rest.Config{Host: server.URL}, "comb")
+	c, err := newClient(&rest.Config{Host: server.URL}, "comb", &answers{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -355,6 +355,20 @@ func (c *Client) MakeSecret(ctx context.Context, s *corev1.Secret) error {
 	return post()
 }
 
+// PullSecrets are the names of the Secrets with which the images of a service account's pods are
+// fetched.
+func (c *Client) PullSecrets(ctx context.Context, account string) (names []string, err error) {
+	var out corev1.ServiceAccount
+	err = c.rest.Get().Namespace(c.namespace).Resource("serviceaccounts").Name(account).Do(ctx).Into(&out)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range out.ImagePullSecrets {
+		names = append(names, s.Name)
+	}
+	return names, nil
+}
+
 // Log opens what the task's container of a pod prints from since on, each line behind its time.
 // It follows the log.
 func (c *Client) Log(ctx context.Context, name string, since time.Time) (io.ReadCloser, error) {
@@ -476,6 +490,9 @@ func NeverAccepts(err error) bool {
 // NamespaceRefuses reports whether an API server refuses something because of its namespace: there
 // is none, Comb lacks the right, or its quota is used up.
 func NamespaceRefuses(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }
+
+// Missing reports whether there is no object of that name.
+func Missing(err error) bool { return apierrors.IsNotFound(err) }
 
 // Exists reports whether there is an object of that name already.
 func Exists(err error) bool { return apierrors.IsAlreadyExists(err) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/kube/pods"
@@ -31,6 +32,8 @@ type Flags struct {
 	Listen   string
 	Unkept   bool // start also where nothing keeps others from GPUs
 	kept     Checks
+	// PullSecrets are Secrets of each namespace with pods, with which their images are fetched.
+	PullSecrets []string
 }
 
 // Add adds the flags to those of a command.
@@ -43,6 +46,9 @@ func (k *Flags) Add(f *pflag.FlagSet) {
 	f.StringVar(&k.URL, "pod-url", "", "https://NAME:PORT at which pods reach this server; with --pod-image")
 	f.BoolVar(&k.Unkept, "without-admission-policies", false, "start also where the policies of "+
 		"deploy/kubernetes/admission.yaml are missing, so that pods of others may take GPUs that Comb gives")
+	f.StringSliceVar(&k.PullSecrets, "pod-pull-secret", nil,
+		"Secret of type kubernetes.io/dockerconfigjson, in each namespace with pods, with which nodes fetch "+
+			"their images, and that of --pod-image; added to what a job and the service account have (may repeat)")
 	f.StringVar(&k.Listen, "pod-listen", ":8421", "address on which it listens for pods; with --pod-image")
 }
 
@@ -69,15 +75,23 @@ func (k *Flags) Check(pretended bool) error {
 		return errors.New("--checkpoint-claim is for --executor kubernetes; on one machine checkpoints are in the data directory")
 	case (k.Image == "") != (k.URL == "") || k.Image != "" && !k.Used():
 		return errors.New("--pod-image and --pod-url are given both or not at all, and with --executor kubernetes")
+	case len(k.PullSecrets) > 0 && !k.Used():
+		return errors.New("--pod-pull-secret is for --executor kubernetes; " +
+			"on one machine jobs bring their own passwords for registries")
 	case k.URL != "" && !strings.HasPrefix(k.URL, "https://"):
 		return fmt.Errorf("--pod-url %q: want https://NAME:PORT", k.URL)
 	case k.Unkept && !k.Used():
 		return errors.New("--without-admission-policies is for --executor kubernetes")
+	case slices.ContainsFunc(k.PullSecrets, noName):
+		return fmt.Errorf("--pod-pull-secret %q: want names of Secrets", strings.Join(k.PullSecrets, ","))
 	case k.Used() && pretended:
 		return errors.New("--virtual-gpus is for this machine, and --executor kubernetes runs tasks on the nodes of a cluster")
 	}
 	return nil
 }
+
+// noName reports whether no object can have a name.
+func noName(s string) bool { return len(validation.IsDNS1123Subdomain(s)) > 0 }
 
 // Open returns the API server, and a text about it. It waits for a server that does not answer,
 // and logs that; it refuses one that is too old.
