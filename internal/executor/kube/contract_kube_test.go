@@ -108,7 +108,7 @@ func TestConformanceWithComb(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		t.Cleanup(cancel)
 		go (&link.Handler{
-			Token:   func(pod string) string { return handler(pod).Token(pod) },
+			Admit:   func(ctx context.Context, pod, token string) error { return handler(pod).Admit(ctx, pod, token) },
 			Code:    func(pod string) (io.ReadCloser, int64, error) { return handler(pod).Code(pod) },
 			Gang:    func(pod string) (map[string]string, error) { return handler(pod).Gang(pod) },
 			Members: func(pod string) (executor.Membership, error) { return handler(pod).Members(pod) },

@@ -27,6 +27,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
@@ -107,6 +108,7 @@ type Executor struct {
 
 	published published   // it has a lock of its own
 	fenced    *fencedPods // likewise
+	tokens    *podTokens  // likewise; after mu
 }
 
 var _ executor.Executor = (*Executor)(nil)
@@ -125,7 +127,7 @@ func New(o Options) (*Executor, error) {
 	}
 	e := &Executor{o: o, maker: pods.Maker{Cluster: o.Cluster, Key: key, Space: o.API.Namespace()},
 		tasks: map[string]*podTask{}, attempts: map[model.AttemptID][]string{}, crews: map[model.JobID]*jobMembers{}, stopped: map[model.AttemptID]model.Duration{}, seen: map[string]*nodeSeen{},
-		adopted: make(chan struct{}), opened: time.Now(),
+		adopted: make(chan struct{}), opened: time.Now(), tokens: &podTokens{verifier: link.NewTokenVerifier(o.API.Issuer), verified: map[string]verifiedToken{}},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
 	close(e.adopted)

@@ -571,6 +571,7 @@ func (e *Executor) drop(t *podTask) {
 	defer e.mu.Unlock()
 	e.stateKnown(t)
 	delete(e.tasks, t.key)
+	e.tokens.forget(t.key)
 	if t.ts != nil {
 		delete(e.seenOf(string(t.ts.Place.Node)).tasks, t.key)
 	}

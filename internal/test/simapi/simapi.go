@@ -67,6 +67,8 @@ type Server struct {
 	linger   bool // containers do not end by themselves
 	twice    []Both
 	asked    map[string]int
+	issuer   issuer
+	rotated  int // how often its key was
 }
 
 type event struct {
@@ -86,7 +88,7 @@ func New(seed uint64) *Server {
 	s := &Server{rand: rand.New(rand.NewPCG(seed, 26)), decoder: serializer.NewCodecFactory(scheme).UniversalDeserializer(), end: make(chan struct{}),
 		objects:  map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
-		machines: map[string]*machine{}, closed: map[string]bool{}, asked: map[string]int{}}
+		machines: map[string]*machine{}, closed: map[string]bool{}, asked: map[string]int{}, issuer: newIssuer(0)}
 	s.news = sync.NewCond(&s.mu)
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = s.http.URL
@@ -288,6 +290,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		said := refusal.Status()
 		said.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 		answer(w, int(refusal.ErrStatus.Code), said)
+		return
+	case s.keys(w, r):
 		return
 	case watches:
 		s.watch(w, r, resource, space)

@@ -173,23 +173,32 @@ func (c *Client) missing(ctx context.Context, wants []right) (list []string, err
 		if !r.nodes {
 			where["namespace"] = c.namespace
 		}
-		body, err := json.Marshal(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": map[string]any{"resourceAttributes": where}})
+		allowed, err := c.allowed(ctx, map[string]any{"resourceAttributes": where})
 		if err != nil {
 			return nil, err
 		}
-		raw, err := c.plain.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
-		if err != nil {
-			return nil, err
-		}
-		var said struct{ Status struct{ Allowed bool } }
-		if err := json.Unmarshal(raw, &said); err != nil {
-			return nil, fmt.Errorf("%s does not say what may be done: %w", c.host, err)
-		}
-		if !said.Status.Allowed {
+		if !allowed {
 			list = append(list, strings.TrimSuffix(r.verb+" "+r.resource+"/"+r.sub, "/"))
 		}
 	}
 	return list, nil
+}
+
+// allowed asks whether Comb may do what the spec of a review says.
+func (c *Client) allowed(ctx context.Context, spec map[string]any) (bool, error) {
+	body, err := json.Marshal(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec})
+	if err != nil {
+		return false, err
+	}
+	raw, err := c.plain.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
+	if err != nil {
+		return false, err
+	}
+	var said struct{ Status struct{ Allowed bool } }
+	if err := json.Unmarshal(raw, &said); err != nil {
+		return false, fmt.Errorf("%s does not say what may be done: %w", c.host, err)
+	}
+	return said.Status.Allowed, nil
 }
 
 // HasNamespace reports whether the namespace exists; true where Comb may not ask.
@@ -210,6 +219,40 @@ type TooOld struct{ Version string }
 // Error implements error.
 func (e *TooOld) Error() string {
 	return fmt.Sprintf("the Kubernetes cluster has version %s: Comb needs 1.%d or later", e.Version, Oldest)
+}
+
+// issuerPaths are where the API server tells who issues tokens of service accounts, and its keys.
+var issuerPaths = []string{"/.well-known/openid-configuration", "/openid/v1/jwks"}
+
+// Issuer asks for the issuer of the tokens of service accounts, and for its keys, a JSON Web Key
+// Set.
+func (c *Client) Issuer(ctx context.Context) (issuer string, keys []byte, err error) {
+	var said struct {
+		Issuer string `json:"issuer"`
+	}
+	raw, err := c.plain.Get().AbsPath(issuerPaths[0]).SetHeader("Accept", "*/*").Do(ctx).Raw()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := json.Unmarshal(raw, &said); err != nil {
+		return "", nil, fmt.Errorf("%s does not say who issues its tokens: %w", c.host, err)
+	}
+	keys, err = c.plain.Get().AbsPath(issuerPaths[1]).SetHeader("Accept", "*/*").Do(ctx).Raw()
+	return said.Issuer, keys, err
+}
+
+// MissingForTokens returns the rights that Comb lacks to check the tokens of pods.
+func (c *Client) MissingForTokens(ctx context.Context) (list []string, err error) {
+	for _, path := range issuerPaths {
+		allowed, err := c.allowed(ctx, map[string]any{"nonResourceAttributes": map[string]string{"verb": "get", "path": path}})
+		if err != nil {
+			return nil, err
+		}
+		if !allowed {
+			list = append(list, "get "+path)
+		}
+	}
+	return list, nil
 }
 
 // Create makes a pod.

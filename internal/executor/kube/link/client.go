@@ -23,17 +23,27 @@ const TokenFile = "/comb/line/token"
 
 // Client is a pod's end of the line to the server.
 type Client struct {
-	url, shown string
-	http       *http.Client
+	url, pod string
+	token    func() (string, error)
+	http     *http.Client
 }
 
-// Open returns the client of a pod, with the pod's token.
+// Open returns the client of a pod. The pod's token is read for each request: the kubelet renews
+// it.
 func Open(url, pin, pod string) (*Client, error) {
-	token, err := os.ReadFile(TokenFile)
-	if err != nil {
-		return nil, fmt.Errorf("read the token of this task: %w", err)
+	token := func() (string, error) {
+		text, err := os.ReadFile(TokenFile)
+		if err != nil {
+			return "", fmt.Errorf("read the token of this task: %w", err)
+		}
+		return string(bytes.TrimSpace(text)), nil
 	}
-	return NewClient(url, pin, pod, string(token)), nil
+	if _, err := token(); err != nil {
+		return nil, err
+	}
+	c := NewClient(url, pin, pod, "")
+	c.token = token
+	return c, nil
 }
 
 // NewClient speaks for a pod to the server at a URL, and checks its certificate by the pin.
@@ -47,7 +57,7 @@ func NewClient(url, pin, pod, token string) *Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.Proxy = nil
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, VerifyPeerCertificate: check} // the pin proves more than a name
-	return &Client{strings.TrimSuffix(url, "/"), "Bearer " + pod + ":" + token, &http.Client{Transport: t}}
+	return &Client{strings.TrimSuffix(url, "/"), pod, func() (string, error) { return token, nil }, &http.Client{Transport: t}}
 }
 
 func (c *Client) ask(ctx context.Context, method, path string, body []byte) (io.ReadCloser, error) {
@@ -55,7 +65,11 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte) (io.
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Authorization", c.shown)
+	token, err := c.token()
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+c.pod+":"+token)
 	a, err := c.http.Do(r)
 	if err != nil {
 		return nil, err
@@ -67,7 +81,9 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte) (io.
 	text, _ := io.ReadAll(io.LimitReader(a.Body, 512))
 	err = &saysNo{a.Status, string(bytes.TrimSpace(text))}
 	switch a.StatusCode {
-	case http.StatusNotFound, http.StatusUnauthorized:
+	case http.StatusUnauthorized:
+		err = fmt.Errorf("%w: %w", ErrToken, err)
+	case http.StatusNotFound:
 		err = fmt.Errorf("%w: %w", ErrNoTask, err)
 	case http.StatusTooManyRequests:
 		err = fmt.Errorf("%w: %w", ErrSoon, err)

@@ -5,7 +5,6 @@ package link
 
 import (
 	"context"
-	"crypto/hmac"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,11 +46,9 @@ var ErrSoon = errors.New("it is too soon: ask again in a second")
 
 // Handler answers pods. A pod speaks for itself alone.
 type Handler struct {
-	// Token is the token that the pod of a name must show.
-	Token func(pod string) string
-	// Runs reports whether a task still exists: the token of one that has ended keeps no
-	// connection. nil: all exist.
-	Runs func(pod string) bool
+	// Admit says whether a token is that of the pod of a name, and of a task that still exists:
+	// ErrToken, ErrNoTask, ErrSoon where that is not known yet, or why it cannot be told now.
+	Admit func(ctx context.Context, pod, token string) error
 	// Code opens the code of a pod's job, and returns its size in bytes.
 	Code func(pod string) (io.ReadCloser, int64, error)
 	// Gang returns the addresses of the tasks of a pod's gang, by the host names that they were
@@ -143,20 +140,20 @@ func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
 		}
 		shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		pod, token, _ := strings.Cut(shown, ":")
+		err := ErrToken
+		if pod != "" {
+			err = h.Admit(r.Context(), pod, token)
+		}
 		switch {
-		case pod == "" || !hmac.Equal([]byte(token), []byte(h.Token(pod))):
+		case err != nil:
 			w.Header().Set("Connection", "close")
-			http.Error(w, "this is for the tasks of Comb alone", http.StatusUnauthorized)
+			fail(w, err)
 		case !c.shows(pod):
 			w.Header().Set("Connection", "close")
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, fmt.Sprintf("this pod has %d connections, and may have no more: use those, or close one", c.of.pod), http.StatusTooManyRequests)
 		case !asks.allows(pod):
-			w.Header().Set("Retry-After", "1")
 			fail(w, ErrSoon)
-		case h.Runs != nil && !h.Runs(pod):
-			w.Header().Set("Connection", "close")
-			fail(w, ErrNoTask)
 		default:
 			then.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), podKey{}, pod)))
 		}
@@ -233,9 +230,12 @@ func (h *Handler) turn(w http.ResponseWriter, r *http.Request, pod string) {
 
 func fail(w http.ResponseWriter, err error) {
 	switch {
+	case errors.Is(err, ErrToken):
+		http.Error(w, ErrToken.Error(), http.StatusUnauthorized)
 	case errors.Is(err, ErrNoTask):
 		http.Error(w, err.Error(), http.StatusNotFound)
 	case errors.Is(err, ErrSoon):
+		w.Header().Set("Retry-After", "1")
 		http.Error(w, err.Error(), http.StatusTooManyRequests)
 	default:
 		http.Error(w, "it cannot be done now: ask again", http.StatusServiceUnavailable)

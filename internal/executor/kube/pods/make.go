@@ -281,7 +281,6 @@ func (m *Maker) hide(pod *corev1.Pod, t Task, role *model.Role, h secretParts) (
 		first.Command = []string{"/bin/sh", scriptDir + "/" + scriptKey}
 	}
 	if t.ServerLink != nil {
-		data[tokenKey] = []byte(m.PodToken(pod.Name))
 		m.wrapTask(pod, t, role)
 	}
 	if len(data) > 0 {

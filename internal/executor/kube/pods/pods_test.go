@@ -629,3 +629,35 @@ func TestSharedMemory(t *testing.T) {
 		}
 	}
 }
+
+// A pod whose process 1 is Comb needs no secret: its kubelet gives it a token for Comb alone. One
+// of an earlier version has its token in a Secret.
+func TestTheTokenOfAPod(t *testing.T) {
+	task := sample()
+	task.ServerLink = &ServerLink{Image: "comb:1", URL: "https://a:1", Pin: "p"}
+	pod, secrets, err := maker.Make(task)
+	if err != nil || len(secrets) != 0 {
+		t.Fatalf("%d secrets, %v", len(secrets), err)
+	}
+	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Projected != nil })
+	if at < 0 || !HasOwnToken(pod) || pod.Spec.ServiceAccountName != "default" || *pod.Spec.AutomountServiceAccountToken {
+		t.Fatalf("%+v", pod.Spec)
+	}
+	token := pod.Spec.Volumes[at].Projected.Sources[0].ServiceAccountToken
+	if token.Audience != "comb" || *token.ExpirationSeconds < 600 || *token.ExpirationSeconds > 24*3600 || token.Path != "token" {
+		t.Errorf("it is %+v", token)
+	}
+	mounted := slices.ContainsFunc(pod.Spec.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
+		return m.Name == pod.Spec.Volumes[at].Name && m.MountPath == "/comb/line" && m.ReadOnly
+	})
+	if !mounted {
+		t.Errorf("it is not mounted: %+v", pod.Spec.Containers[0].VolumeMounts)
+	}
+	pod.Spec.Volumes[at].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: pod.Name}}
+	if HasOwnToken(pod) {
+		t.Error("one of an earlier version counts as one with a token of its own")
+	}
+	if plain, _, err := maker.Make(sample()); err != nil || HasOwnToken(plain) || plain.Spec.ServiceAccountName != "" {
+		t.Errorf("one without Comb's program: %v", err)
+	}
+}

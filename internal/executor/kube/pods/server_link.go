@@ -7,24 +7,29 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/kube/podinit"
 )
 
 const (
 	layDir       = "/comb/bin"
-	tokenDir     = "/comb/line"
-	tokenKey     = "token"
+	tokenVolume  = "token"
 	progressFile = workDir + "/.comb-progress"
 	membersFile  = workDir + "/.comb-members.json"
 	suspendFile  = workDir + "/.comb-suspended"
 	// programMB is the part of a pod's disk that is for this program.
 	programMB = 128
+	// tokenSeconds is how long a token of a pod is valid. It is long, so that tokens outlive an API
+	// server that is away; Comb takes none of a pod whose task has ended. The kubelet renews it
+	// before.
+	tokenSeconds = 24 * 3600
 )
 
 // ServerLink is how pods reach the server.
@@ -35,7 +40,7 @@ type ServerLink struct {
 	Limit int64  // of a job's code, in bytes
 }
 
-// PodToken is the token of the pod of a name, with which it speaks to the server. Only this
+// PodToken is the token of the pod of a name that an earlier version made, in a Secret. Only this
 // cluster can make it.
 func (m *Maker) PodToken(pod string) string {
 	mac := hmac.New(sha256.New, m.Key)
@@ -45,7 +50,7 @@ func (m *Maker) PodToken(pod string) string {
 
 // wrapTask makes this program process 1 of a pod, and the former command its task.
 func (m *Maker) wrapTask(pod *corev1.Pod, t Task, role *model.Role) {
-	showSecret(pod, tokenKey, tokenDir)
+	giveToken(pod)
 	no := false
 	pod.Spec.ShareProcessNamespace = &no // process 1 forwards signals, and reaps
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "program", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
@@ -69,6 +74,23 @@ func (m *Maker) wrapTask(pod *corev1.Pod, t Task, role *model.Role) {
 		SecurityContext: first.SecurityContext, Resources: withoutDevices(first.Resources),
 		VolumeMounts: []corev1.VolumeMount{{Name: "program", MountPath: layDir}},
 	}}
+}
+
+// giveToken lets the kubelet give a pod a token that says which pod it is, and to nobody but Comb.
+func giveToken(pod *corev1.Pod) {
+	seconds, mode := int64(tokenSeconds), int32(0o440)
+	source := corev1.ServiceAccountTokenProjection{Audience: link.Audience, ExpirationSeconds: &seconds, Path: path.Base(link.TokenFile)}
+	pod.Spec.ServiceAccountName = "default" // what admission would set; a token is made for a named one only
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: &mode,
+		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &source}}}}})
+	first := &pod.Spec.Containers[0]
+	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: tokenVolume, MountPath: path.Dir(link.TokenFile), ReadOnly: true})
+}
+
+// HasOwnToken reports whether the kubelet gives a pod its token, and not a Secret, as in earlier
+// versions. What it goes by cannot be changed in a pod.
+func HasOwnToken(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == tokenVolume && v.Projected != nil })
 }
 
 // turnsOf says how a task takes turns with others; nil when its job cannot be suspended.
