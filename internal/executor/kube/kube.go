@@ -415,6 +415,7 @@ func (e *Executor) lookAgain() {
 		}
 		claims{e}.look()
 		e.spaces.close()
+		e.restLogs()
 	}
 }
 
@@ -476,6 +477,11 @@ func (e *Executor) Close() {
 	e.stop()
 	e.queue.ShutDown()
 	e.running.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, t := range e.tasks {
+		t.sent.close()
+	}
 }
 
 func baseOf(key string) string {

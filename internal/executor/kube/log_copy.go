@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
@@ -32,7 +34,8 @@ const (
 	seldom      = 2 * time.Minute
 )
 
-func (e *Executor) followLog(t *podTask) *logCopier {
+// followLog opens the log of a task, and lets copy fill it.
+func (e *Executor) followLog(t *podTask, copy func(context.Context, *logCopier, *logStore)) *logCopier {
 	ctx, cancel := context.WithCancel(e.ctx)
 	f := &logCopier{stop: cancel, hurry: make(chan struct{}), done: make(chan struct{})}
 	f.key, f.pod, f.space = t.key, t.name, t.space
@@ -42,7 +45,7 @@ func (e *Executor) followLog(t *podTask) *logCopier {
 		defer e.queue.Add(f.key)
 		if s := f.open(ctx, dir, e.o.Log); s != nil {
 			defer s.Close()
-			e.copyLog(ctx, f, s)
+			copy(ctx, f, s)
 		}
 	})
 	return f
@@ -107,6 +110,45 @@ func (e *Executor) copyLog(ctx context.Context, f *logCopier, s *logStore) {
 	}
 }
 
+// copyRest copies what a pod that has ended did not send.
+func (e *Executor) copyRest(ctx context.Context, f *logCopier, s *logStore) {
+	for try := range lastTries {
+		err := e.tryRest(ctx, f, s)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if try == lastTries-1 {
+			e.o.Log.Warn("the last lines of a log do not come", "pod", f.pod, "error", api.ErrorText(err))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(soon):
+		}
+	}
+}
+
+// tryRest reads what the kubelet has of a log: as a whole, else from where the pod sent it last,
+// else from the time of that on.
+func (e *Executor) tryRest(ctx context.Context, f *logCopier, s *logStore) error {
+	for _, counts := range []bool{true, false} {
+		stream, err := e.o.API.In(f.space).Log(ctx, f.pod, time.Time{})
+		if err != nil {
+			return err
+		}
+		found, err := s.Rest(stream, counts)
+		stream.Close()
+		if err != nil || found {
+			return err
+		}
+	}
+	stream, err := e.o.API.In(f.space).Log(ctx, f.pod, s.Since())
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	return s.Copy(stream, true)
+}
+
 // endedOrGone reports whether a pod prints no more.
 func (e *Executor) endedOrGone(f *logCopier) bool {
 	pod := e.spaces.pod(f.space, f.pod)
@@ -114,7 +156,14 @@ func (e *Executor) endedOrGone(f *logCopier) bool {
 }
 
 // logLeft is how much longer the end of a task may wait for its last lines.
-func (e *Executor) logLeft(t *podTask) time.Duration {
+func (e *Executor) logLeft(t *podTask, pod *corev1.Pod) time.Duration {
+	if t.log == nil && t.startTold && !t.stray && pods.HasOwnToken(pod) && !e.simulated(pod) {
+		whole, err := t.sent.end(t.dir)
+		if err == nil && whole {
+			return 0
+		}
+		t.log = e.followLog(t, e.copyRest)
+	}
 	if t.log == nil {
 		return 0
 	}

@@ -19,7 +19,7 @@ const hearEvery = 500 * time.Millisecond
 // PodHandler answers requests from the pods of this executor's tasks.
 func (e *Executor) PodHandler() *link.Handler {
 	h := podRequests{e}
-	return &link.Handler{Admit: h.admit, Code: h.code, Gang: h.gang, Members: h.members, Told: h.progress, Took: h.usage, Turn: h.turn}
+	return &link.Handler{Admit: h.admit, Code: h.code, Gang: h.gang, Members: h.members, Told: h.progress, Took: h.usage, Turn: h.turn, Log: h.log}
 }
 
 // podRequests answers requests from pods.

@@ -49,7 +49,8 @@ type podTask struct {
 	waits       time.Time          // since when its pod waits, by the clock of this machine
 	bound       bool               // it waits on its node, where kube-scheduler has bound it
 	log         *logCopier
-	checked     bool // its claims were given what they ask for
+	sent        sentLog // it has a lock of its own
+	checked     bool    // its claims were given what they ask for
 	shared      sharedState
 	// released is the version of its pod from which Comb's finalizer was removed.
 	released string
@@ -381,7 +382,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	}
 	if state.Ran && !t.startTold && t.refused == nil {
 		t.startTold = true
-		e.began(t, state)
+		e.began(t, pod, state)
 	}
 	if gone := e.goneFor(pod.Spec.NodeName); state.Phase != pods.Ended && gone > 0 {
 		if gone < e.o.Limits.Gone {
@@ -395,7 +396,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	case state.Phase == pods.Ended && t.refused != nil:
 		return 0, e.refuse(t, *t.refused)
 	case state.Phase == pods.Ended:
-		if wait := e.logLeft(t); wait > 0 {
+		if wait := e.logLeft(t, pod); wait > 0 {
 			return wait, nil
 		}
 		return 0, e.finish(t, state.Exit)
@@ -414,9 +415,9 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	return sharedRequests{e}.take(ctx, t, pod)
 }
 
-// began tells the start of a task, and copies its log from then on. A task that has ended
-// meanwhile is told to have ended at once.
-func (e *Executor) began(t *podTask, s pods.State) {
+// began tells the start of a task, and copies its log from then on, unless its pod sends it. A task
+// that has ended meanwhile is told to have ended at once.
+func (e *Executor) began(t *podTask, pod *corev1.Pod, s pods.State) {
 	if t.stray {
 		return
 	}
@@ -431,9 +432,20 @@ func (e *Executor) began(t *podTask, s pods.State) {
 	default:
 		e.tell(t, f)
 	}
-	if t.log == nil {
-		t.log = e.followLog(t)
+	switch {
+	case pods.HasOwnToken(pod):
+		if err := t.sent.begin(t.dir); err != nil {
+			e.o.Log.Warn("a log is not kept for now: its pod keeps it for a while, and sends it again", "pod", t.name, "error", err)
+		}
+	case t.log == nil && !e.simulated(pod):
+		t.log = e.followLog(t, e.copyLog)
 	}
+}
+
+// simulated reports whether a pod is on a node of kwok, which runs no containers and has no logs.
+func (e *Executor) simulated(pod *corev1.Pod) bool {
+	node := e.node(pod.Spec.NodeName)
+	return node != nil && node.Annotations["kwok.x-k8s.io/node"] != ""
 }
 
 // patient is how long a pod may wait before its user is told why.
@@ -566,6 +578,7 @@ func (e *Executor) drop(t *podTask) {
 	if t.log != nil {
 		t.log.stop()
 	}
+	t.sent.close()
 	defer e.unfence(t)
 	e.mu.Lock()
 	defer e.mu.Unlock()

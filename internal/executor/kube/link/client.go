@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +32,7 @@ type Client struct {
 
 // Open returns the client of a pod. The pod's token is read for each request: the kubelet renews
 // it.
-func Open(url, pin, pod string) (*Client, error) {
+func Open(address, pin, pod string) (*Client, error) {
 	token := func() (string, error) {
 		text, err := os.ReadFile(TokenFile)
 		if err != nil {
@@ -41,13 +43,13 @@ func Open(url, pin, pod string) (*Client, error) {
 	if _, err := token(); err != nil {
 		return nil, err
 	}
-	c := NewClient(url, pin, pod, "")
+	c := NewClient(address, pin, pod, "")
 	c.token = token
 	return c, nil
 }
 
 // NewClient speaks for a pod to the server at a URL, and checks its certificate by the pin.
-func NewClient(url, pin, pod, token string) *Client {
+func NewClient(address, pin, pod, token string) *Client {
 	check := func(raw [][]byte, _ [][]*x509.Certificate) error {
 		if len(raw) == 0 || subtle.ConstantTimeCompare([]byte(PinOf(raw[0])), []byte(pin)) != 1 {
 			return errors.New("another server answers than the one that made this pod")
@@ -57,7 +59,7 @@ func NewClient(url, pin, pod, token string) *Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.Proxy = nil
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, VerifyPeerCertificate: check} // the pin proves more than a name
-	return &Client{strings.TrimSuffix(url, "/"), pod, func() (string, error) { return token, nil }, &http.Client{Transport: t}}
+	return &Client{strings.TrimSuffix(address, "/"), pod, func() (string, error) { return token, nil }, &http.Client{Transport: t}}
 }
 
 func (c *Client) ask(ctx context.Context, method, path string, body []byte) (io.ReadCloser, error) {
@@ -151,6 +153,24 @@ func (c *Client) Take(ctx context.Context, u Usage) error {
 		return err
 	}
 	return c.post(ctx, "/v1/usage", text)
+}
+
+// Log sends some of what the task printed, and returns up to where the server has it.
+func (c *Client) Log(ctx context.Context, b LogBlock) (kept int64, err error) {
+	q := url.Values{"from": {strconv.FormatInt(b.From, 10)}, "at": {strconv.FormatInt(b.At.UnixMicro(), 10)}}
+	if b.Last {
+		q.Set("last", "true")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	body, err := c.ask(ctx, http.MethodPost, "/v1/log?"+q.Encode(), b.Text)
+	if err != nil {
+		return 0, err
+	}
+	defer body.Close()
+	var says logAnswer
+	err = json.NewDecoder(io.LimitReader(body, 1024)).Decode(&says)
+	return says.Kept, err
 }
 
 func (c *Client) post(ctx context.Context, path string, text []byte) error {

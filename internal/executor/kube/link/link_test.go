@@ -160,9 +160,9 @@ func TestAPodThatAsksTooOften(t *testing.T) {
 // What was noted of pods that ask no more goes.
 func TestPaceForgets(t *testing.T) {
 	now := time.Now()
-	p := newPace(func() time.Time { return now })
+	p := newPace(func() time.Time { return now }, askEvery, askAtOnce)
 	for i := range 100_000 {
-		if now = now.Add(time.Millisecond); !p.allows(fmt.Sprint(i)) {
+		if now = now.Add(time.Millisecond); !p.allows(fmt.Sprint(i), 1) {
 			t.Fatal("a pod that asks once is refused")
 		}
 	}

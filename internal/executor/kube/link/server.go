@@ -26,6 +26,9 @@ import (
 const (
 	maxTold    = 64 << 10 // bytes of progress in a request
 	maxCode    = 32       // downloads of code at the same time
+	maxLogs    = 64       // parts of logs that come at the same time
+	logsAtOnce = 8        // of these that are written at the same time
+	logTime    = 5 * time.Second
 	maxConns   = 8192
 	codeTime   = 30 * time.Minute // for a whole download
 	headerTime = 10 * time.Second
@@ -60,6 +63,8 @@ type Handler struct {
 	Told func(pod string, lines []byte) error
 	// Took takes what a pod's task used lately.
 	Took func(pod string, u Usage) error
+	// Log takes some of what a pod's task printed, and returns up to where its output is kept.
+	Log func(pod string, b LogBlock) (kept int64, err error)
 	// Turn takes how far a pod's task is with its turns, and returns the rotation.
 	Turn func(pod string, ask TurnReport) (TurnAnswer, error)
 }
@@ -80,6 +85,22 @@ type TurnAnswer struct {
 	// Guard is how long the tasks of the other turns may take to be suspended. A task that gets
 	// no more answers waits that long.
 	Guard model.Duration `json:"guard,omitempty"`
+}
+
+// LongestLog is how much of a log is sent at a time, in bytes.
+const LongestLog = 256 << 10
+
+// LogBlock is some of what a task printed.
+type LogBlock struct {
+	From int64     // where it begins in all that the task printed, in bytes
+	At   time.Time // when its last byte was printed, by the clock of its node
+	Last bool      // nothing follows
+	Text []byte
+}
+
+// logAnswer says up to where a log is kept.
+type logAnswer struct {
+	Kept int64 `json:"kept"`
 }
 
 // Usage is what a task used in the seconds before it is sent.
@@ -116,7 +137,8 @@ func (h *Handler) serve(ctx context.Context, l *tokenListener, log *slog.Logger)
 	route("POST /v1/progress", h.told)
 	route("POST /v1/usage", h.took)
 	route("POST /v1/turn", h.turn)
-	s := &http.Server{Handler: h.known(newPace(time.Now), mux), DisableGeneralOptionsHandler: true, // nothing is answered without a token
+	route("POST /v1/log", (&logTaker{log: h.Log, coming: make(chan struct{}, maxLogs), written: make(chan struct{}, logsAtOnce), pace: newPace(time.Now, logEvery, logAtOnce)}).take)
+	s := &http.Server{Handler: h.known(newPace(time.Now, askEvery, askAtOnce), mux), DisableGeneralOptionsHandler: true, // nothing is answered without a token
 		ReadHeaderTimeout: l.header, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, callerKey{}, c) },
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
@@ -152,7 +174,7 @@ func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
 			w.Header().Set("Connection", "close")
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, fmt.Sprintf("this pod has %d connections, and may have no more: use those, or close one", c.of.pod), http.StatusTooManyRequests)
-		case !asks.allows(pod):
+		case !asks.allows(pod, 1):
 			fail(w, ErrSoon)
 		default:
 			then.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), podKey{}, pod)))

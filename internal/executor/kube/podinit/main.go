@@ -1,6 +1,6 @@
 // Package podinit is process 1 of a task's pod. It fetches the code of the job, runs the task,
-// forwards signals to it, reports its progress, and exits as the task does. It must not know
-// Kubernetes.
+// forwards signals to it, reports its progress, sends what it prints, and exits as the task does.
+// It must not know Kubernetes.
 package podinit
 
 import (
@@ -53,6 +53,8 @@ type Order struct {
 	Members string `json:"members,omitempty"`
 	Signal  string `json:"signal,omitempty"`
 	Turns   *Turns `json:"turns,omitempty"` // nil: it is never suspended
+	// KeepLog is how many bytes of what the task prints are kept until the server has taken them.
+	KeepLog int `json:"keepLog"`
 }
 
 // Text is the order as an argument.
@@ -99,13 +101,23 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "attend takes an order and a command; Kubernetes starts it")
 		return exitUnable
 	}
-	stops := early.Received
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	server, err := link.Open(o.URL, o.Pin, o.Pod)
 	if err != nil {
 		return unable(err)
 	}
+	output, err := capturePrinted(ctx, server, o.KeepLog)
+	if err != nil {
+		return unable(err)
+	}
+	defer output.finish() // it comes after all that is printed below
+	return o.attend(ctx, server, args[1:])
+}
+
+// attend runs the task of a pod, and returns its exit code.
+func (o *Order) attend(ctx context.Context, server *link.Client, command []string) int {
+	stops := early.Received
 	if o.Code != "" {
 		if err := o.withCode(ctx, server, stops); err != nil {
 			return unable(err)
@@ -128,7 +140,7 @@ func Main(args []string) int {
 	go measure(ctx, server)
 	stopTelling := t.begin(ctx)
 	here, _ := os.Getwd()
-	code := run(args[1:], o.begins(here), stops, turns)
+	code := run(command, o.begins(here), stops, turns)
 	stopTelling()
 	if turns != nil {
 		turns.line.last()

@@ -59,7 +59,7 @@ func (m *Maker) wrapTask(pod *corev1.Pod, t Task, role *model.Role) {
 	if t.Start.Job.Varies() {
 		o.Members, o.Signal = membersFile, t.Start.Job.Hints.MembersSignal
 	}
-	o.Turns = turnsOf(t)
+	o.Turns, o.KeepLog = turnsOf(t), keptLog(first.Resources.Limits.Memory().Value())
 	if last := len(first.Command) - 1; !strings.HasPrefix(first.Command[last], scriptDir+"/") {
 		first.Command[last] += "\n\nexit $$?" // else its last program replaces the shell
 	}
@@ -74,6 +74,16 @@ func (m *Maker) wrapTask(pod *corev1.Pod, t Task, role *model.Role) {
 		SecurityContext: first.SecurityContext, Resources: withoutDevices(first.Resources),
 		VolumeMounts: []corev1.VolumeMount{{Name: "program", MountPath: layDir}},
 	}}
+}
+
+// keptLog is how much of a task's output its pod keeps while the server takes none, in bytes. It
+// counts as the task's memory, of which it is a small part. limit is that memory, 0 for none.
+func keptLog(limit int64) int {
+	const least, most = 1 << 20, 16 << 20
+	if limit == 0 {
+		return most
+	}
+	return int(max(min(limit/32, most), least))
 }
 
 // giveToken lets the kubelet give a pod a token that says which pod it is, and to nobody but Comb.
