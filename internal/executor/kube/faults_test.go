@@ -18,6 +18,7 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/test/seeds"
 	"github.com/combsched/comb/internal/test/simapi"
 	"github.com/combsched/comb/internal/test/testkit"
@@ -69,6 +70,7 @@ type driver struct {
 	// stripped are the pods that a user took away with their finalizers, unknown those of them of
 	// which the executor said that it knows nothing.
 	stripped, unknown map[taskOf]string
+	link              *pods.ServerLink                               // nil: process 1 of pods is the task's shell
 	identity          func(model.Subject) (executor.Identity, error) // nil asks for none
 }
 
@@ -98,7 +100,7 @@ func newDriver(t *testing.T, seed uint64) *driver {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: d.hear, Namespace: d.namespaceOf, Identity: d.identity,
+		e, err := kube.New(kube.Options{API: client, Dir: filepath.Join(dir, "jobs"), KeyFile: filepath.Join(dir, "key"), Cluster: "c", Tell: d.hear, Namespace: d.namespaceOf, Identity: d.identity, ServerLink: d.link,
 			Limits: kube.Limits{Binding: 3 * time.Second, Image: 3 * time.Second, Log: 200 * time.Millisecond, Gone: 300 * time.Millisecond}})
 		if err != nil {
 			t.Fatal(err)

@@ -262,6 +262,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	what := r.Method + " " + resource
 	s.asked[what]++
 	s.asked[what+" in "+space]++
+	if sub != "" {
+		s.asked[what+"/"+sub]++
+	}
 	var refusal *apierrors.StatusError
 	after, lost := "", false
 	if !away && (s.closed[space] || resource == "namespaces" && s.closed[name]) {

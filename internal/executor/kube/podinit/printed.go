@@ -58,6 +58,16 @@ type printedPart struct {
 	at   time.Time
 }
 
+func newPrinted(server logServer, keep int, in, out *os.File) *printed {
+	return &printed{server: server, keep: keep, in: in, out: out,
+		drained: make(chan struct{}), sent: make(chan struct{}), news: make(chan struct{}, 1), over: make(chan struct{})}
+}
+
+func (p *printed) begin(ctx context.Context) {
+	go p.read()
+	go p.send(ctx)
+}
+
 // capturePrinted makes this program's standard output and error, which the task inherits, one pipe,
 // and begins to read it.
 func capturePrinted(ctx context.Context, server logServer, keep int) (*printed, error) {
@@ -65,13 +75,12 @@ func capturePrinted(ctx context.Context, server logServer, keep int) (*printed, 
 	if err != nil {
 		return nil, fmt.Errorf("take over the output of the task: %w", err)
 	}
-	p := &printed{server: server, keep: keep, out: os.NewFile(uintptr(out), "log"),
-		drained: make(chan struct{}), sent: make(chan struct{}), news: make(chan struct{}, 1), over: make(chan struct{})}
+	log := os.NewFile(uintptr(out), "log")
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("take over the output of the task: %w", err)
 	}
-	_ = debug.SetCrashOutput(p.out, debug.CrashOptions{}) // else a crash of this program is told to itself
+	_ = debug.SetCrashOutput(log, debug.CrashOptions{}) // else a crash of this program is told to itself
 	for _, fd := range []int{unix.Stdout, unix.Stderr} {
 		if err := unix.Dup3(ends[1], fd, 0); err != nil { // it blocks, as programs expect
 			return nil, fmt.Errorf("take over the output of the task: %w", err)
@@ -81,9 +90,8 @@ func capturePrinted(ctx context.Context, server logServer, keep int) (*printed, 
 	if err := unix.SetNonblock(ends[0], true); err != nil {
 		return nil, fmt.Errorf("take over the output of the task: %w", err)
 	}
-	p.in = os.NewFile(uintptr(ends[0]), "printed")
-	go p.read()
-	go p.send(ctx)
+	p := newPrinted(server, keep, os.NewFile(uintptr(ends[0]), "printed"), log)
+	p.begin(ctx)
 	return p, nil
 }
 
