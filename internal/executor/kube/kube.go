@@ -27,7 +27,6 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
-	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
@@ -127,7 +126,7 @@ func New(o Options) (*Executor, error) {
 	}
 	e := &Executor{o: o, maker: pods.Maker{Cluster: o.Cluster, Key: key, Space: o.API.Namespace()},
 		tasks: map[string]*podTask{}, attempts: map[model.AttemptID][]string{}, crews: map[model.JobID]*jobMembers{}, stopped: map[model.AttemptID]model.Duration{}, seen: map[string]*nodeSeen{},
-		adopted: make(chan struct{}), opened: time.Now(), tokens: &podTokens{verifier: link.NewTokenVerifier(o.API.Issuer), verified: map[string]verifiedToken{}},
+		adopted: make(chan struct{}), opened: time.Now(), tokens: newPodTokens(o.API.Issuer),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
 	close(e.adopted)
@@ -415,7 +414,7 @@ func (e *Executor) lookAgain() {
 		}
 		claims{e}.look()
 		e.spaces.close()
-		e.restLogs()
+		podLogs{e}.rest()
 	}
 }
 

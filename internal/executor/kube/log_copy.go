@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +23,26 @@ type logCopier struct {
 	stop  context.CancelFunc
 	hurry chan struct{} // closed when the pod has ended: what is left is read now or never
 	done  chan struct{}
+	ended time.Time // when the end of the pod was first seen
+}
+
+// podLogs are the logs of pods that send them.
+type podLogs struct{ *Executor }
+
+// rest closes the files of logs that get nothing.
+func (l podLogs) rest() {
+	l.mu.Lock()
+	list := slices.Collect(maps.Values(l.tasks)) // in any order
+	l.mu.Unlock()
+	for _, t := range list {
+		t.sent.rest()
+	}
+}
+
+// simulated reports whether a pod is on a node of kwok, which runs no containers and has no logs.
+func (l podLogs) simulated(pod *corev1.Pod) bool {
+	node := l.node(pod.Spec.NodeName)
+	return node != nil && node.Annotations["kwok.x-k8s.io/node"] != ""
 }
 
 // A log that cannot be read is tried again: soon where the API server is away, seldom where it
@@ -111,14 +133,14 @@ func (e *Executor) copyLog(ctx context.Context, f *logCopier, s *logStore) {
 }
 
 // copyRest copies what a pod that has ended did not send.
-func (e *Executor) copyRest(ctx context.Context, f *logCopier, s *logStore) {
+func (l podLogs) copyRest(ctx context.Context, f *logCopier, s *logStore) {
 	for try := range lastTries {
-		err := e.tryRest(ctx, f, s)
+		err := l.tryRest(ctx, f, s)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		if try == lastTries-1 {
-			e.o.Log.Warn("the last lines of a log do not come", "pod", f.pod, "error", api.ErrorText(err))
+			l.o.Log.Warn("the last lines of a log do not come", "pod", f.pod, "error", api.ErrorText(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -129,9 +151,9 @@ func (e *Executor) copyRest(ctx context.Context, f *logCopier, s *logStore) {
 
 // tryRest reads what the kubelet has of a log: as a whole, else from where the pod sent it last,
 // else from the time of that on.
-func (e *Executor) tryRest(ctx context.Context, f *logCopier, s *logStore) error {
+func (l podLogs) tryRest(ctx context.Context, f *logCopier, s *logStore) error {
 	for _, counts := range []bool{true, false} {
-		stream, err := e.o.API.In(f.space).Log(ctx, f.pod, time.Time{})
+		stream, err := l.o.API.In(f.space).Log(ctx, f.pod, time.Time{})
 		if err != nil {
 			return err
 		}
@@ -141,7 +163,7 @@ func (e *Executor) tryRest(ctx context.Context, f *logCopier, s *logStore) error
 			return err
 		}
 	}
-	stream, err := e.o.API.In(f.space).Log(ctx, f.pod, s.Since())
+	stream, err := l.o.API.In(f.space).Log(ctx, f.pod, s.Since())
 	if err != nil {
 		return err
 	}
@@ -157,18 +179,18 @@ func (e *Executor) endedOrGone(f *logCopier) bool {
 
 // logLeft is how much longer the end of a task may wait for its last lines.
 func (e *Executor) logLeft(t *podTask, pod *corev1.Pod) time.Duration {
-	if t.log == nil && t.startTold && !t.stray && pods.HasOwnToken(pod) && !e.simulated(pod) {
+	if t.log == nil && t.startTold && !t.stray && pods.HasOwnToken(pod) && !(podLogs{e}).simulated(pod) {
 		whole, err := t.sent.end(t.dir)
 		if err == nil && whole {
 			return 0
 		}
-		t.log = e.followLog(t, e.copyRest)
+		t.log = e.followLog(t, podLogs{e}.copyRest)
 	}
 	if t.log == nil {
 		return 0
 	}
-	if t.ended.IsZero() {
-		t.ended = time.Now()
+	if t.log.ended.IsZero() {
+		t.log.ended = time.Now()
 		close(t.log.hurry)
 	}
 	select {
@@ -176,7 +198,7 @@ func (e *Executor) logLeft(t *podTask, pod *corev1.Pod) time.Duration {
 		return 0
 	default:
 	}
-	left := e.o.Limits.Log - time.Since(t.ended)
+	left := e.o.Limits.Log - time.Since(t.log.ended)
 	if left <= 0 {
 		e.o.Log.Warn("the last lines of a log did not come in time", "pod", t.name)
 		t.log.stop()

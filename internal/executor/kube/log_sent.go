@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -24,35 +22,11 @@ type sentLog struct {
 	told  bool      // that it cannot be written was logged
 }
 
+// logNotKept is logged where a log cannot be written.
+const logNotKept = "a log is not kept for now: its pod keeps it for a while, and sends it again"
+
 // unusedFor is after how long without news the files of a log are closed.
 const unusedFor = time.Minute
-
-// log takes what a pod sends of what its task printed, and returns up to where it is kept.
-func (h podRequests) log(pod string, b link.LogBlock) (kept int64, err error) {
-	t, err := h.task(pod)
-	if err != nil {
-		return 0, err
-	}
-	l := &t.sent
-	if !l.mu.TryLock() {
-		return 0, link.ErrSoon // it sends twice at once
-	}
-	defer l.mu.Unlock()
-	if l.over {
-		return 0, fmt.Errorf("%w: %s has ended", link.ErrNoTask, pod)
-	}
-	if l.used = time.Now(); l.store == nil {
-		l.store, err = openLogStore(t.dir)
-	}
-	if err == nil {
-		kept, err = l.store.Take(b)
-	}
-	if err != nil && !l.told {
-		h.o.Log.Warn("a log is not kept for now: its pod keeps it for a while, and sends it again", "pod", pod, "error", err)
-	}
-	l.told = err != nil
-	return kept, err
-}
 
 // begin makes an empty log, so that it is known to have begun.
 func (l *sentLog) begin(dir string) error {
@@ -100,16 +74,6 @@ func (l *sentLog) rest() {
 	}
 }
 
-// restLogs closes the files of logs that get nothing.
-func (e *Executor) restLogs() {
-	e.mu.Lock()
-	list := slices.Collect(maps.Values(e.tasks)) // in any order
-	e.mu.Unlock()
-	for _, t := range list {
-		t.sent.rest()
-	}
-}
-
 // Take appends what a pod sent, but for what is kept already, and returns up to where all that the
 // task printed is kept. Where something is missing in between the log says so: the pod had no room
 // for it while no server took it.
@@ -125,7 +89,8 @@ func (s *logStore) Take(b link.LogBlock) (kept int64, err error) {
 	next, text := s.mark, b.Text
 	end := b.From + int64(len(text))
 	if missing := b.From - s.mark.Sent; missing > 0 {
-		note := s.ownLine(fmt.Sprintf("%d bytes are missing here, printed up to %s: the pod keeps the end of what no server takes alone", missing, stamp(b.At)))
+		note := s.ownLine(fmt.Sprintf("%d bytes are missing here, printed up to %s: "+
+			"the pod keeps the end of what no server takes alone", missing, stamp(b.At)))
 		next.Text = s.mark.Size + int64(len(note))
 		text = append(note, text...)
 	} else {

@@ -24,8 +24,8 @@ func (d *driver) logOf(at model.AttemptID) (string, error) {
 }
 
 // The log of a pod that sends it is asked of no kubelet while it runs, nor when all of it came; of
-// one that ended in between the rest is. Another server goes on where the last one was. Of simulated
-// nodes nothing is asked.
+// one that ended in between the rest is. Another server goes on where the last one was. Of
+// simulated nodes nothing is asked.
 func TestLogsThatPodsSend(t *testing.T) {
 	d := newDriver(t, 11)
 	d.link = &pods.ServerLink{Image: "comb:1", URL: "https://comb:1", Pin: "p"}

@@ -143,8 +143,8 @@ func kubeletSays(text string, from time.Time) string {
 	return b.String()
 }
 
-// What a pod did not send before its end is read of its kubelet, from that very byte: by the number
-// of bytes, and where the kubelet has only the end of the log by what was sent last.
+// What a pod did not send before its end is read of its kubelet, from that very byte: by the
+// number of bytes, and where the kubelet has only the end of the log by what was sent last.
 func TestTheRestOfALog(t *testing.T) {
 	var all strings.Builder
 	for i := range 3000 {
@@ -191,8 +191,8 @@ func TestTheRestOfALog(t *testing.T) {
 	}
 }
 
-// A pod that was ended in between prints its last lines to the kubelet alone; where that has them no
-// more either, the log says so.
+// A pod that was ended in between prints its last lines to the kubelet alone; where that has them
+// no more either, the log says so.
 func TestTheRestThatIsGone(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir)

@@ -45,7 +45,6 @@ type podTask struct {
 	endTold     bool               // its end was told
 	unknownTold bool               // it was told that its state is unknown
 	waitTold    bool               // why it waits was told
-	ended       time.Time          // when its end was first seen
 	waits       time.Time          // since when its pod waits, by the clock of this machine
 	bound       bool               // it waits on its node, where kube-scheduler has bound it
 	log         *logCopier
@@ -435,17 +434,11 @@ func (e *Executor) began(t *podTask, pod *corev1.Pod, s pods.State) {
 	switch {
 	case pods.HasOwnToken(pod):
 		if err := t.sent.begin(t.dir); err != nil {
-			e.o.Log.Warn("a log is not kept for now: its pod keeps it for a while, and sends it again", "pod", t.name, "error", err)
+			e.o.Log.Warn(logNotKept, "pod", t.name, "error", err)
 		}
-	case t.log == nil && !e.simulated(pod):
+	case t.log == nil && !(podLogs{e}).simulated(pod):
 		t.log = e.followLog(t, e.copyLog)
 	}
-}
-
-// simulated reports whether a pod is on a node of kwok, which runs no containers and has no logs.
-func (e *Executor) simulated(pod *corev1.Pod) bool {
-	node := e.node(pod.Spec.NodeName)
-	return node != nil && node.Annotations["kwok.x-k8s.io/node"] != ""
 }
 
 // patient is how long a pod may wait before its user is told why.

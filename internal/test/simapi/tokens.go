@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Issuer is who issues tokens of service accounts.
+// Issuer issues the tokens of service accounts.
 const Issuer = "https://issuer.sim.test"
 
 // issuer signs tokens.
@@ -43,20 +43,23 @@ func (s *Server) Token(pod, audience string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.objects["pods"][pod].(*corev1.Pod)
-	sign, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: s.issuer.key, KeyID: s.issuer.id}}, nil)
+	key := jose.JSONWebKey{Key: s.issuer.key, KeyID: s.issuer.id}
+	sign, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, nil)
 	if err != nil {
 		panic(err)
 	}
-	now := time.Now()
-	text, err := jwt.Signed(sign).Claims(jwt.Claims{Issuer: Issuer, Audience: jwt.Audience{audience}, IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(time.Hour))}).
-		Claims(map[string]any{"kubernetes.io": map[string]any{"namespace": o.Namespace, "pod": map[string]string{"name": o.Name, "uid": string(o.UID)}}}).Serialize()
+	now := jwt.NewNumericDate(time.Now())
+	of := map[string]any{"namespace": o.Namespace, "pod": map[string]string{"name": o.Name, "uid": string(o.UID)}}
+	text, err := jwt.Signed(sign).Claims(jwt.Claims{Issuer: Issuer, Audience: jwt.Audience{audience},
+		IssuedAt: now, NotBefore: now, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))}).
+		Claims(map[string]any{"kubernetes.io": of}).Serialize()
 	if err != nil {
 		panic(err)
 	}
 	return text
 }
 
-// keys answers who issues tokens, and with which keys. It reports whether that was asked.
+// keys tells the issuer of tokens, and its keys. It reports whether that was asked.
 func (s *Server) keys(w http.ResponseWriter, r *http.Request) bool {
 	switch r.URL.Path {
 	case "/.well-known/openid-configuration":
@@ -66,7 +69,8 @@ func (s *Server) keys(w http.ResponseWriter, r *http.Request) bool {
 		now := s.issuer
 		s.asked["keys"]++
 		s.mu.Unlock()
-		answer(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: now.key.Public(), KeyID: now.id, Algorithm: string(jose.ES256), Use: "sig"}}})
+		key := jose.JSONWebKey{Key: now.key.Public(), KeyID: now.id, Algorithm: string(jose.ES256), Use: "sig"}
+		answer(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key}})
 	default:
 		return false
 	}

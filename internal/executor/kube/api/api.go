@@ -186,11 +186,13 @@ func (c *Client) missing(ctx context.Context, wants []right) (list []string, err
 
 // allowed asks whether Comb may do what the spec of a review says.
 func (c *Client) allowed(ctx context.Context, spec map[string]any) (bool, error) {
-	body, err := json.Marshal(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec})
+	const group = "authorization.k8s.io/v1"
+	body, err := json.Marshal(map[string]any{"apiVersion": group, "kind": "SelfSubjectAccessReview", "spec": spec})
 	if err != nil {
 		return false, err
 	}
-	raw, err := c.plain.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
+	raw, err := c.plain.Post().AbsPath("/apis/"+group+"/selfsubjectaccessreviews").
+		SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
 	if err != nil {
 		return false, err
 	}
@@ -221,7 +223,7 @@ func (e *TooOld) Error() string {
 	return fmt.Sprintf("the Kubernetes cluster has version %s: Comb needs 1.%d or later", e.Version, Oldest)
 }
 
-// issuerPaths are where the API server tells who issues tokens of service accounts, and its keys.
+// issuerPaths are where the API server tells the issuer of service accounts' tokens, and its keys.
 var issuerPaths = []string{"/.well-known/openid-configuration", "/openid/v1/jwks"}
 
 // Issuer asks for the issuer of the tokens of service accounts, and for its keys, a JSON Web Key
@@ -235,7 +237,7 @@ func (c *Client) Issuer(ctx context.Context) (issuer string, keys []byte, err er
 		return "", nil, err
 	}
 	if err := json.Unmarshal(raw, &said); err != nil {
-		return "", nil, fmt.Errorf("%s does not say who issues its tokens: %w", c.host, err)
+		return "", nil, fmt.Errorf("%s does not name the issuer of its tokens: %w", c.host, err)
 	}
 	keys, err = c.plain.Get().AbsPath(issuerPaths[1]).SetHeader("Accept", "*/*").Do(ctx).Raw()
 	return said.Issuer, keys, err
@@ -244,7 +246,8 @@ func (c *Client) Issuer(ctx context.Context) (issuer string, keys []byte, err er
 // MissingForTokens returns the rights that Comb lacks to check the tokens of pods.
 func (c *Client) MissingForTokens(ctx context.Context) (list []string, err error) {
 	for _, path := range issuerPaths {
-		allowed, err := c.allowed(ctx, map[string]any{"nonResourceAttributes": map[string]string{"verb": "get", "path": path}})
+		what := map[string]string{"verb": "get", "path": path}
+		allowed, err := c.allowed(ctx, map[string]any{"nonResourceAttributes": what})
 		if err != nil {
 			return nil, err
 		}

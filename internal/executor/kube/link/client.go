@@ -59,7 +59,8 @@ func NewClient(address, pin, pod, token string) *Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.Proxy = nil
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, VerifyPeerCertificate: check} // the pin proves more than a name
-	return &Client{strings.TrimSuffix(address, "/"), pod, func() (string, error) { return token, nil }, &http.Client{Transport: t}}
+	known := func() (string, error) { return token, nil }
+	return &Client{strings.TrimSuffix(address, "/"), pod, known, &http.Client{Transport: t}}
 }
 
 func (c *Client) ask(ctx context.Context, method, path string, body []byte) (io.ReadCloser, error) {

@@ -18,6 +18,11 @@ type logTaker struct {
 	pace    *pace         // in KiB
 }
 
+func newLogTaker(log func(pod string, b LogBlock) (int64, error)) *logTaker {
+	return &logTaker{log: log, coming: make(chan struct{}, maxLogs), written: make(chan struct{}, logsAtOnce),
+		pace: newPace(time.Now, logEvery, logAtOnce)}
+}
+
 func (l *logTaker) take(w http.ResponseWriter, r *http.Request, pod string) {
 	b, ok := readLogBlock(r)
 	if !ok {

@@ -84,7 +84,10 @@ func TestALogIsSent(t *testing.T) {
 // What a hostile pod sends in place of a log is refused before it is read.
 func TestNoLog(t *testing.T) {
 	heard, when := 0, time.Time{}
-	taker := &logTaker{log: func(_ string, b LogBlock) (int64, error) { heard, when = heard+1, b.At; return 0, nil }, coming: make(chan struct{}, 1), written: make(chan struct{}, 1), pace: newPace(time.Now, logEvery, logAtOnce)}
+	taker := newLogTaker(func(_ string, b LogBlock) (int64, error) {
+		heard, when = heard+1, b.At
+		return 0, nil
+	})
 	ask := func(query string, body io.Reader, length int64) int {
 		r := httptest.NewRequest(http.MethodPost, "/v1/log?"+query, body)
 		r.ContentLength = length
@@ -133,9 +136,8 @@ func TestAPodThatPrintsTooMuch(t *testing.T) {
 	}
 }
 
-// The tasks of a whole cluster that come at once, after a server was away, take turns: only some are
-// taken at a time, the others are told to wait, other requests are answered meanwhile, and nothing is
-// lost.
+// The tasks of a whole cluster that come at once, after a server was away, take turns: only some
+// are taken at a time, other requests are answered meanwhile, and nothing is lost.
 func TestManyLogsAtOnce(t *testing.T) {
 	const tasks, blocks = 200, 5
 	var mu sync.Mutex
@@ -146,7 +148,7 @@ func TestManyLogsAtOnce(t *testing.T) {
 			most.Store(n)
 		}
 		defer now.Add(-1)
-		time.Sleep(time.Millisecond) // a slow disk
+		time.Sleep(time.Millisecond) // a slow disk: else none is there at the same time
 		mu.Lock()
 		defer mu.Unlock()
 		if b.From == kept[pod] {
@@ -163,7 +165,7 @@ func TestManyLogsAtOnce(t *testing.T) {
 				got, err := c.Log(t.Context(), LogBlock{From: at, At: time.Now(), Text: make([]byte, 1000)})
 				switch {
 				case errors.Is(err, ErrSoon):
-					time.Sleep(rand.N(50 * time.Millisecond))
+					time.Sleep(rand.N(50 * time.Millisecond)) // as tasks do
 				case err != nil:
 					t.Errorf("%s: %v", pod, err)
 					return

@@ -137,8 +137,9 @@ func (h *Handler) serve(ctx context.Context, l *tokenListener, log *slog.Logger)
 	route("POST /v1/progress", h.told)
 	route("POST /v1/usage", h.took)
 	route("POST /v1/turn", h.turn)
-	route("POST /v1/log", (&logTaker{log: h.Log, coming: make(chan struct{}, maxLogs), written: make(chan struct{}, logsAtOnce), pace: newPace(time.Now, logEvery, logAtOnce)}).take)
-	s := &http.Server{Handler: h.known(newPace(time.Now, askEvery, askAtOnce), mux), DisableGeneralOptionsHandler: true, // nothing is answered without a token
+	route("POST /v1/log", newLogTaker(h.Log).take)
+	asks := newPace(time.Now, askEvery, askAtOnce)
+	s := &http.Server{Handler: h.known(asks, mux), DisableGeneralOptionsHandler: true, // nothing is answered without a token
 		ReadHeaderTimeout: l.header, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, callerKey{}, c) },
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug)}

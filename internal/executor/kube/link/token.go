@@ -14,7 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Audience is whom the tokens of pods are for. A token for anybody else is refused.
+// Audience is what the tokens of pods are for. A token for anything else is refused.
 const Audience = "comb"
 
 const (
@@ -113,7 +113,8 @@ func (k issuerKeys) read(token *jwt.JSONWebToken, now time.Time) (pod TokenPod, 
 	if said.Issuer != k.issuer {
 		return pod, errUnknownKey
 	}
-	err = said.ValidateWithLeeway(jwt.Expected{Issuer: k.issuer, AnyAudience: jwt.Audience{Audience}, Time: now}, leeway)
+	want := jwt.Expected{Issuer: k.issuer, AnyAudience: jwt.Audience{Audience}, Time: now}
+	err = said.ValidateWithLeeway(want, leeway)
 	of := said.Of
 	if err != nil || said.Expiry == nil || of.Namespace == "" || of.Pod.Name == "" || of.Pod.UID == "" {
 		return pod, ErrToken

@@ -177,8 +177,8 @@ func unable(err error) int {
 // errStopped says that the task was stopped before it began.
 var errStopped = errors.New("the task was stopped before it began")
 
-// tokenWithin is how long a task waits whose token the server does not take. It may just be renewed,
-// or clocks may differ for a while.
+// tokenWithin is how long a task waits whose token the server does not take. It may just be
+// renewed, or clocks may differ for a while.
 const tokenWithin = 5 * time.Minute
 
 // withCode fetches and unpacks the job's code. It waits for a server that is away.
@@ -192,7 +192,8 @@ func (o *Order) withCode(ctx context.Context, server *link.Client, stops <-chan 
 		if !errors.Is(err, link.ErrToken) {
 			taken = time.Now()
 		}
-		if time.Since(taken) > tokenWithin || errors.Is(err, link.ErrNoTask) || errors.Is(err, errDamaged) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		if time.Since(taken) > tokenWithin || errors.Is(err, link.ErrNoTask) || errors.Is(err, errDamaged) ||
+			errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 			return err
 		}
 		if time.Since(said) > time.Minute || pause == 200*time.Millisecond {

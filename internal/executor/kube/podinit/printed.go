@@ -60,7 +60,8 @@ type printedPart struct {
 
 func newPrinted(server logServer, keep int, in, out *os.File) *printed {
 	return &printed{server: server, keep: keep, in: in, out: out,
-		drained: make(chan struct{}), sent: make(chan struct{}), news: make(chan struct{}, 1), over: make(chan struct{})}
+		drained: make(chan struct{}), sent: make(chan struct{}),
+		news: make(chan struct{}, 1), over: make(chan struct{})}
 }
 
 func (p *printed) begin(ctx context.Context) {
@@ -113,7 +114,11 @@ func (p *printed) read() {
 	}
 	for left := mostLeft; left > 0; {
 		n := 0
-		if err := raw.Read(func(fd uintptr) bool { n, _ = unix.Read(int(fd), buf); return true }); err != nil || n <= 0 {
+		err := raw.Read(func(fd uintptr) bool {
+			n, _ = unix.Read(int(fd), buf)
+			return true // it does not wait for more
+		})
+		if err != nil || n <= 0 {
 			return
 		}
 		p.take(buf[:n])

@@ -139,8 +139,9 @@ func TestATaskPrintsWhileTheServerIsAway(t *testing.T) {
 	s.set(false)
 	p.finish()
 	text := s.text.String()
-	if want := int64(all.Len() - held - len("first\n")); !s.whole || s.missing != want || text != "first\n"+all.String()[all.Len()-held:] {
-		t.Errorf("%d bytes came, %d are missing, want %d; whole %v", len(text), s.missing, want, s.whole)
+	want := "first\n" + all.String()[all.Len()-held:]
+	if gone := int64(all.Len() - len(want)); !s.whole || s.missing != gone || text != want {
+		t.Errorf("%d bytes came, %d are missing, want %d; whole %v", len(text), s.missing, gone, s.whole)
 	}
 }
 
@@ -184,7 +185,9 @@ func TestTheOutputIsTakenOver(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file, left := filepath.Join(dir, "sent"), filepath.Join(dir, "left")
-	script := `echo out; echo err >&2; grep flags: /proc/self/fdinfo/1; i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo line $i; done; sleep 1000 & echo $! > ` + left + `; printf unfinished; exit 7`
+	script := `echo out; echo err >&2; grep flags: /proc/self/fdinfo/1; i=0
+		while [ $i -lt 3000 ]; do i=$((i+1)); echo line $i; done
+		sleep 1000 & echo $! > ` + left + `; printf unfinished; exit 7`
 	c := exec.Command(self, "capturing", file, script)
 	out, err := c.Output()
 	var pid int
@@ -202,7 +205,8 @@ func TestTheOutputIsTakenOver(t *testing.T) {
 		t.Errorf("%d bytes were sent, and %d are in the log of the container: %v", len(sent), len(out), err)
 	}
 	text := string(out)
-	if !strings.HasPrefix(text, "out\nerr\nflags:\t01\n") || !strings.HasSuffix(text, "line 2999\nline 3000\nunfinished") { // 01 is O_WRONLY, without O_NONBLOCK
+	// 01 is O_WRONLY, without O_NONBLOCK.
+	if !strings.HasPrefix(text, "out\nerr\nflags:\t01\n") || !strings.HasSuffix(text, "line 3000\nunfinished") {
 		t.Errorf("it is %.60q to %.60q", text, text[max(0, len(text)-60):])
 	}
 }

@@ -86,21 +86,27 @@ func keptLog(limit int64) int {
 	return int(max(min(limit/32, most), least))
 }
 
-// giveToken lets the kubelet give a pod a token that says which pod it is, and to nobody but Comb.
+// giveToken lets the kubelet give a pod a token that says which pod it is, to Comb alone.
 func giveToken(pod *corev1.Pod) {
 	seconds, mode := int64(tokenSeconds), int32(0o440)
-	source := corev1.ServiceAccountTokenProjection{Audience: link.Audience, ExpirationSeconds: &seconds, Path: path.Base(link.TokenFile)}
+	dir, file := path.Split(link.TokenFile)
+	source := corev1.ProjectedVolumeSource{DefaultMode: &mode, Sources: []corev1.VolumeProjection{{
+		ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+			Audience: link.Audience, ExpirationSeconds: &seconds, Path: file}}}}
 	pod.Spec.ServiceAccountName = "default" // what admission would set; a token is made for a named one only
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: &mode,
-		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &source}}}}})
+	volume := corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{Projected: &source}}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, volume)
 	first := &pod.Spec.Containers[0]
-	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: tokenVolume, MountPath: path.Dir(link.TokenFile), ReadOnly: true})
+	mount := corev1.VolumeMount{Name: tokenVolume, MountPath: path.Clean(dir), ReadOnly: true}
+	first.VolumeMounts = append(first.VolumeMounts, mount)
 }
 
 // HasOwnToken reports whether the kubelet gives a pod its token, and not a Secret, as in earlier
 // versions. What it goes by cannot be changed in a pod.
 func HasOwnToken(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == tokenVolume && v.Projected != nil })
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Name == tokenVolume && v.Projected != nil
+	})
 }
 
 // turnsOf says how a task takes turns with others; nil when its job cannot be suspended.
