@@ -33,11 +33,18 @@ type podRequests struct{ *Executor }
 func (h podRequests) task(pod string) (*podTask, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := h.tasks[pod]
-	if t == nil || t.stray {
-		return nil, fmt.Errorf("%w: %s is no task that runs", link.ErrNoTask, pod)
+	if t := h.tasks[pod]; t != nil && !t.stray {
+		return t, nil
 	}
-	return t, nil
+	return nil, h.noTask(pod)
+}
+
+// noTask says that a pod is of no task. Just after the start that is not known yet. h.mu is held.
+func (h podRequests) noTask(pod string) error {
+	if !h.swept {
+		return link.ErrSoon
+	}
+	return fmt.Errorf("%w: %s is no task that runs", link.ErrNoTask, pod)
 }
 
 // admit lets in the pods of tasks. A pod shows the token that its kubelet gave it, or, where an
@@ -62,7 +69,7 @@ func (h podRequests) admit(ctx context.Context, pod, token string) error {
 	t := h.tasks[pod]
 	switch {
 	case t == nil || t.stray:
-		return fmt.Errorf("%w: %s is no task that runs", link.ErrNoTask, pod)
+		return h.noTask(pod)
 	case t.uid == "": // its pod was made just now, or this server was started just now
 		return link.ErrSoon
 	case string(t.uid) != v.pod.UID || t.space != v.pod.Namespace:

@@ -432,11 +432,12 @@ func (e *Executor) began(t *podTask, pod *corev1.Pod, s pods.State) {
 		e.tell(t, f)
 	}
 	switch {
-	case pods.HasOwnToken(pod):
+	case t.log != nil:
+	case pods.HasOwnToken(pod) || (podLogs{e}).simulated(pod):
 		if err := t.sent.begin(t.dir); err != nil {
 			e.o.Log.Warn(logNotKept, "pod", t.name, "error", err)
 		}
-	case t.log == nil && !(podLogs{e}).simulated(pod):
+	default:
 		t.log = e.followLog(t, e.copyLog)
 	}
 }

@@ -164,7 +164,7 @@ func (c *Client) Log(ctx context.Context, b LogBlock) (kept int64, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	body, err := c.ask(ctx, http.MethodPost, "/v1/log?"+q.Encode(), b.Text)
+	body, err := c.ask(ctx, http.MethodPost, logPath+"?"+q.Encode(), b.Text)
 	if err != nil {
 		return 0, err
 	}

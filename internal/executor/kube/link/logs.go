@@ -9,6 +9,8 @@ import (
 	"time"
 )
 
+const logPath = "/v1/log"
+
 // logTaker takes what pods print. However many print at once, only some are taken at a time, and
 // each pod at a bounded rate: the others keep what they have, and ask again.
 type logTaker struct {
@@ -29,7 +31,7 @@ func (l *logTaker) take(w http.ResponseWriter, r *http.Request, pod string) {
 		http.Error(w, "some of a log says from which byte of all it is, and has at most 256 KiB", http.StatusBadRequest)
 		return
 	}
-	size := int(r.ContentLength)>>10 + 1
+	size := max(int(r.ContentLength)>>10, leastLog)
 	if !l.pace.allows(pod, size) {
 		fail(w, ErrSoon)
 		return

@@ -137,7 +137,7 @@ func (h *Handler) serve(ctx context.Context, l *tokenListener, log *slog.Logger)
 	route("POST /v1/progress", h.told)
 	route("POST /v1/usage", h.took)
 	route("POST /v1/turn", h.turn)
-	route("POST /v1/log", newLogTaker(h.Log).take)
+	route("POST "+logPath, newLogTaker(h.Log).take)
 	asks := newPace(time.Now, askEvery, askAtOnce)
 	s := &http.Server{Handler: h.known(asks, mux), DisableGeneralOptionsHandler: true, // nothing is answered without a token
 		ReadHeaderTimeout: l.header, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
@@ -175,7 +175,7 @@ func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
 			w.Header().Set("Connection", "close")
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, fmt.Sprintf("this pod has %d connections, and may have no more: use those, or close one", c.of.pod), http.StatusTooManyRequests)
-		case !asks.allows(pod, 1):
+		case r.URL.Path != logPath && !asks.allows(pod, 1): // logs have a pace of their own
 			fail(w, ErrSoon)
 		default:
 			then.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), podKey{}, pod)))
