@@ -12,8 +12,8 @@ const (
 	askAtOnce = 40
 )
 
-// These bound how much a pod may send of what it prints, in KiB: 8 MiB a second, and 32 at once. One
-// request counts as 64 KiB at least.
+// These bound how much a pod may send of what it prints, in KiB: 8 MiB a second, and 32 at once.
+// One request counts as 64 KiB at least.
 const (
 	logEvery  = time.Second / (8 << 10)
 	logAtOnce = 32 << 10
