@@ -7,7 +7,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,8 +41,8 @@ const (
 
 	workDir   = "/comb/work"
 	scriptDir = "/comb/script"
-	scriptKey = "script"
-	user      = 1000 // the user and group of tasks whose user has no number
+	scriptKey = "script" // the file of a script that is hidden
+	user      = 1000     // the user and group of tasks whose user has no number
 	firstPort = 20000
 	// DefaultGrace is the grace of a job that sets none.
 	DefaultGrace = 30 * time.Second
@@ -59,6 +58,11 @@ type Maker struct {
 // Name is the name of a task's pod. It is unique to this cluster, job, attempt and task.
 func (m *Maker) Name(at model.AttemptID, task int32) string {
 	return fmt.Sprintf("comb-%s-%d-%d-%d-%d", m.short(), int64(at.Job), at.Gang, at.N, task)
+}
+
+// attempt is the name of what belongs to all tasks of an attempt of a gang.
+func (m *Maker) attempt(at model.AttemptID) string {
+	return fmt.Sprintf("comb-%s-%d-%d-%d", m.short(), int64(at.Job), at.Gang, at.N)
 }
 
 // DevicesName is the name of what belongs to some devices of a node, whichever tasks have them.
@@ -181,22 +185,18 @@ func InTaskDir(pod *corev1.Pod, argv []string) []string {
 // file.
 const longest = 100_000
 
-// Make returns the pod of a task, and the secrets that must be there before it. A *CannotError
-// says what the job asks for that a pod cannot have.
+// Make returns the pod of a task. With the first task of a gang, see First, it returns the secrets
+// of the gang as well, which all its pods need before they start. A *CannotError says what the job
+// asks for that a pod cannot have.
 func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	job := t.Start.Job
 	role := &job.Roles[t.Task.Role]
 	if err := unsupported(t, role); err != nil {
 		return nil, nil, err
 	}
-	lines := strings.Join(role.Launch.Command, "\n")
-	script, err := jobspec.RenderSecrets(lines, t.Secrets)
+	script, own, err := t.script(role)
 	if err != nil {
-		return nil, nil, &CannotError{err.Error()}
-	}
-	own := script != lines || len(script) > longest
-	if t.beginsIn(role) == "" && t.ServerLink == nil {
-		script = inOwnFolder + script
+		return nil, nil, err
 	}
 	name, node := m.Name(t.Attempt, t.Task.Task), string(t.Task.Place.Node)
 	no, yes, seconds, once := false, true, graceSeconds(job.Grace), corev1.FSGroupChangeOnRootMismatch
@@ -242,16 +242,20 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	if err := m.mountClaims(pod, t); err != nil {
 		return nil, nil, err
 	}
-	secrets := m.hide(pod, t, role, secretParts{script: script, own: own})
-	pull, err := m.pullSecret(name, role.Launch.Image, t.Secrets)
-	if err != nil {
+	if own {
+		showScript(pod, m.attempt(t.Attempt), t.Task.Role)
+	}
+	if t.ServerLink != nil {
+		m.wrapTask(pod, t, role)
+	}
+	if err := m.usePull(pod, t); err != nil {
 		return nil, nil, err
 	}
-	if pull != nil {
-		secrets = append(secrets, pull)
-		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: pull.Name}}
+	if t.Task.Task != First(t.Start) {
+		return pod, nil, nil
 	}
-	return pod, secrets, nil
+	secrets, err := m.secrets(t)
+	return pod, secrets, err
 }
 
 // asImage leaves to the image what a role leaves to it.
@@ -265,39 +269,6 @@ func asImage(c corev1.Container, role *model.Role) corev1.Container {
 	return c
 }
 
-// secretParts is what must not stand in a pod's spec.
-type secretParts struct {
-	script string
-	own    bool // the script goes into a secret
-}
-
-// hide puts into a secret of the pod what others must not read, if there is anything.
-func (m *Maker) hide(pod *corev1.Pod, t Task, role *model.Role, h secretParts) (list []*corev1.Secret) {
-	data := map[string][]byte{}
-	first := &pod.Spec.Containers[0]
-	if h.own {
-		data[scriptKey] = []byte(h.script)
-		showSecret(pod, scriptKey, scriptDir)
-		first.Command = []string{"/bin/sh", scriptDir + "/" + scriptKey}
-	}
-	if t.ServerLink != nil {
-		m.wrapTask(pod, t, role)
-	}
-	if len(data) > 0 {
-		list = append(list, m.secret(pod.Name, data))
-	}
-	return list
-}
-
-// showSecret lets a pod's task read one key of the pod's secret, as a file in a folder.
-func showSecret(pod *corev1.Pod, key, folder string) {
-	mode := int32(0o440)
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: key, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: pod.Name, DefaultMode: &mode,
-		Items: []corev1.KeyToPath{{Key: key, Path: key}}}}})
-	first := &pod.Spec.Containers[0]
-	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: key, MountPath: folder, ReadOnly: true})
-}
-
 // shareMemory gives a pod a /dev/shm of some MiB, which count as its memory. 0 is as much as the
 // kubelet allows: no more than the node has for pods.
 func shareMemory(pod *corev1.Pod, mb int64) {
@@ -308,34 +279,6 @@ func shareMemory(pod *corev1.Pod, mb int64) {
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "shm", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: size}}})
 	first := &pod.Spec.Containers[0]
 	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "shm", MountPath: "/dev/shm"})
-}
-
-func (m *Maker) secret(name string, data map[string][]byte) *corev1.Secret {
-	yes := true
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{ClusterLabel: m.short()}}, Immutable: &yes, Data: data}
-}
-
-// pullSecret holds the credentials for the registry of an image; nil where the job has none.
-func (m *Maker) pullSecret(pod, image string, secrets map[string]string) (*corev1.Secret, error) {
-	login, err := jobspec.LoginOf(secrets, image)
-	if err != nil || login == nil {
-		return nil, err
-	}
-	type auth struct {
-		Username string `json:"username"`
-		Password string `json:"password"`
-	}
-	registry := jobspec.RegistryOf(image)
-	if registry == jobspec.RegistryOf("any") {
-		registry = "https://index.docker.io/v1/" // as kubelets look it up
-	}
-	data, err := json.Marshal(map[string]map[string]auth{"auths": {registry: {login.User, login.Password}}})
-	if err != nil {
-		return nil, err
-	}
-	s := m.secret(pod+"-pull", map[string][]byte{corev1.DockerConfigJsonKey: data})
-	s.Type = corev1.SecretTypeDockerConfigJson
-	return s, nil
 }
 
 // escape escapes a text for Kubernetes, which expands "$(NAME)" as a variable and "$$" as one "$".

@@ -227,11 +227,12 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 	}
 	long := sample()
 	role(&long).Command = []string{strings.Repeat("x", longest+1)}
+	long.Task = &long.Start.Tasks[0]
 	_, secrets, err := maker.Make(long)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := string(secrets[0].Data[scriptKey]); !strings.HasPrefix(text, inOwnFolder+"xxx") {
+	if text := string(secrets[0].Data[scriptOf(1)]); !strings.HasPrefix(text, inOwnFolder+"xxx") {
 		t.Errorf("a script that is a file begins with %.60q", text)
 	}
 	work, app := t.TempDir(), t.TempDir()
@@ -388,10 +389,27 @@ func TestSecretsAreInNoPod(t *testing.T) {
 	if err != nil || strings.Contains(string(text), "canary") {
 		t.Errorf("the pod is %s, %v", text, err)
 	}
-	if len(secrets) != 2 || !strings.Contains(string(secrets[0].Data["script"]), "token: canary-1") ||
-		!strings.Contains(string(secrets[1].Data[corev1.DockerConfigJsonKey]), `"registry.example":{"username":"ada","password":"canary-2"}`) {
+	if len(secrets) != 0 {
+		t.Errorf("with a task that is not the first come the secrets %v", secrets)
+	}
+	task.Task = &task.Start.Tasks[0]
+	first, secrets, err := maker.Make(task)
+	if err != nil || len(secrets) != 2 || len(first.Spec.ImagePullSecrets) != 0 {
+		t.Fatalf("with the first task come %v, %v; it has %v", secrets, err, first.Spec.ImagePullSecrets)
+	}
+	pull, scripts := secrets[0], secrets[1]
+	if !strings.Contains(string(scripts.Data["script-1"]), "token: canary-1") || len(scripts.Data) != 1 ||
+		!strings.Contains(string(pull.Data[corev1.DockerConfigJsonKey]), `"registry.example":{"username":"ada","password":"canary-2"}`) {
 		t.Errorf("the secrets are %v", secrets)
 	}
+	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Secret != nil })
+	if at < 0 || pod.Spec.Volumes[at].Secret.SecretName != scripts.Name || pod.Spec.Volumes[at].Secret.Items[0] != (corev1.KeyToPath{Key: "script-1", Path: "script"}) {
+		t.Errorf("it has the volumes %+v", pod.Spec.Volumes)
+	}
+	if len(pod.Spec.ImagePullSecrets) != 1 || pod.Spec.ImagePullSecrets[0].Name != pull.Name {
+		t.Errorf("its image comes by %v", pod.Spec.ImagePullSecrets)
+	}
+	task.Task = &task.Start.Tasks[2]
 	task.Secrets = nil
 	var cannot *CannotError
 	if _, _, err := maker.Make(task); !errors.As(err, &cannot) || !strings.Contains(cannot.Why, `no secret "token"`) {
