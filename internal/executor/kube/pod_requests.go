@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/hmac"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/executor/task"
@@ -59,6 +61,10 @@ func (h podRequests) admit(ctx context.Context, pod, token string) error {
 	}
 	v, err := h.tokens.podOf(ctx, pod, token)
 	if err != nil {
+		if !errors.Is(err, link.ErrToken) && h.tokens.warns() {
+			h.o.Log.Warn("a token that a pod shows cannot be checked now: the pod shows it again",
+				"error", api.ErrorText(err))
+		}
 		return err
 	}
 	if v.pod.Name != pod {

@@ -19,6 +19,21 @@ type podTokens struct {
 
 	mu       sync.Mutex
 	verified map[string]verifiedToken // by the name of the pod
+	warned   time.Time                // when it was logged last that tokens cannot be verified
+}
+
+// warnEvery is how often it is logged that tokens cannot be verified.
+const warnEvery = time.Minute
+
+// warns reports whether that is to be logged now.
+func (p *podTokens) warns() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.warned) < warnEvery {
+		return false
+	}
+	p.warned = time.Now()
+	return true
 }
 
 // verifiedToken is a token that proved to be that of a task's pod.
