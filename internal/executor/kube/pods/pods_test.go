@@ -679,3 +679,12 @@ func TestTheTokenOfAPod(t *testing.T) {
 		t.Errorf("one without Comb's program: %v", err)
 	}
 }
+
+// What a pod keeps of its log is a small part of its task's memory, and bounded.
+func TestHowMuchOfALogAPodKeeps(t *testing.T) {
+	for limit, want := range map[int64]int{0: 16 << 20, 1 << 20: 1 << 20, 64 << 20: 2 << 20, 256 << 20: 8 << 20, 1 << 40: 16 << 20} {
+		if got := keptLog(limit); got != want {
+			t.Errorf("of %d bytes of memory it keeps %d, want %d", limit, got, want)
+		}
+	}
+}
