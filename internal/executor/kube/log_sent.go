@@ -122,8 +122,12 @@ func (s *logStore) ownLine(words string) []byte {
 	return []byte(line)
 }
 
-// tailBytes is how much of the end of what a pod sent is looked for in what its kubelet has.
-const tailBytes = 4 << 10
+// tailBytes is how much of the end of what a pod sent is looked for in what its kubelet has. Less
+// than leastTail may stand in many places.
+const (
+	tailBytes = 4 << 10
+	leastTail = 256
+)
 
 // tail is the end of the log, as far as it is as the task printed it.
 func (s *logStore) tail() ([]byte, error) {
@@ -152,7 +156,7 @@ func (s *logStore) Rest(from io.Reader, counts bool) (found bool, err error) {
 	}
 	m, at, sent := newMatcher(tail), int64(0), s.mark
 	here := func(when time.Time) bool {
-		return m.met() && (counts && at == sent.Sent || !counts && len(tail) > 0 && !when.Before(sent.At))
+		return m.met() && (counts && at == sent.Sent || !counts && len(tail) >= leastTail && !when.Before(sent.At))
 	}
 	var pending []byte
 	next := s.mark

@@ -3,6 +3,7 @@ package kube_test
 import (
 	"errors"
 	"io"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +47,15 @@ func TestLogsThatPodsSend(t *testing.T) {
 	if kept, err := send(cut, 0, "it ha", false); kept != 5 || err != nil { // see simapi.Server.log
 		t.Fatalf("%d are kept, %v", kept, err)
 	}
+	var all sync.WaitGroup
+	for range 20 { // it sends the same many times at once
+		all.Go(func() {
+			if kept, err := send(cut, 5, "s", false); kept != 6 && !errors.Is(err, link.ErrSoon) {
+				t.Errorf("%d are kept, %v", kept, err)
+			}
+		})
+	}
+	all.Wait()
 	d.restart()
 	d.until("a new server takes more, and nothing twice", func() bool {
 		kept, err := send(whole, 0, "one\ntwo\n", true)

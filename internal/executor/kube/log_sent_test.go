@@ -152,6 +152,7 @@ func TestTheRestOfALog(t *testing.T) {
 	}
 	text := all.String()
 	same := strings.Repeat("same\n", 3000)
+	long := "short\n" + strings.Repeat("0123456789", 20_000) + "\nshort\n"
 	for name, c := range map[string]struct {
 		text    string
 		sent    int
@@ -161,7 +162,9 @@ func TestTheRestOfALog(t *testing.T) {
 	}{
 		"from its beginning": {text, 0, 0, true, true}, "in a line": {text, 10_001, 0, true, true}, "at a line": {text, strings.Index(text, "line 2000\n"), 0, true, true}, "nothing": {text, len(text), 0, true, true},
 		"the same lines": {same, 7003, 0, true, true}, "all was rotated away": {text, 100, 10_000, true, false}, "not by number": {text, 10_001, 5000, true, false},
-		"by what was sent last": {text, 10_001, 5000, false, true}, "that is gone, too": {text, 10_001, 15_000, false, false}, "nothing was sent": {text, 0, 5000, false, false},
+		"in a long line": {long, 100_000, 0, true, true}, "behind a long line": {long, 200_007, 0, true, true},
+		"in a long line, by what was sent last": {long, 3, 1, false, false},
+		"by what was sent last":                 {text, 10_001, 5000, false, true}, "that is gone, too": {text, 10_001, 15_000, false, false}, "nothing was sent": {text, 0, 5000, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
