@@ -12,13 +12,13 @@ import (
 )
 
 // chooseBinder decides what binds a task's new pod to its node. kube-scheduler does where it knows
-// what Comb does not: claims, volumes, and the room on a node that others use. A node that a taint
+// what Comb does not: claims, volumes, and how much is left on a node whose CPUs others use. A node that a taint
 // keeps for Comb alone stands in the pod itself. All else Comb binds.
 func (e *Executor) chooseBinder(t *podTask, pod *corev1.Pod) {
 	node := e.node(pods.NodeOf(pod))
 	switch {
 	case node == nil || node.Spec.Unschedulable || !pods.TakesAnyRoom(pod):
-	case !toleratesAll(node):
+	case !toleratesAll(node) || e.others.ask(node.Name):
 	case keptForComb(node):
 		pod.Spec.NodeName = node.Name
 	default:

@@ -108,10 +108,11 @@ func TestConformanceWithComb(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		t.Cleanup(cancel)
 		go (&link.Handler{
-			Token:   func(pod string) string { return handler(pod).Token(pod) },
+			Admit:   func(ctx context.Context, pod, token string) error { return handler(pod).Admit(ctx, pod, token) },
 			Code:    func(pod string) (io.ReadCloser, int64, error) { return handler(pod).Code(pod) },
 			Gang:    func(pod string) (map[string]string, error) { return handler(pod).Gang(pod) },
 			Members: func(pod string) (executor.Membership, error) { return handler(pod).Members(pod) },
+			Log:     func(pod string, b link.LogBlock) (int64, error) { return handler(pod).Log(pod, b) },
 			Told:    func(pod string, lines []byte) error { return handler(pod).Told(pod, lines) },
 			Took:    func(pod string, u link.Usage) error { return handler(pod).Took(pod, u) },
 			Turn:    func(pod string, ask link.TurnReport) (link.TurnAnswer, error) { return handler(pod).Turn(pod, ask) },

@@ -118,6 +118,7 @@ type Executor struct {
 	events    *podEvents
 	published published
 	fenced    *fencedPods
+	tokens    *podTokens // after mu
 }
 
 var (
@@ -140,7 +141,7 @@ func New(o Options) (*Executor, error) {
 	maker := pods.Maker{Cluster: o.Cluster, Key: key, Space: o.API.Namespace(), Class: o.API.PriorityClass()}
 	e := &Executor{o: o, maker: maker,
 		tasks: map[string]*podTask{}, attempts: map[model.AttemptID][]string{}, crews: map[model.JobID]*jobMembers{}, stopped: map[model.AttemptID]model.Duration{}, seen: map[string]*nodeSeen{},
-		adopted: make(chan struct{}), opened: time.Now(),
+		adopted: make(chan struct{}), opened: time.Now(), tokens: newPodTokens(o.API.Issuer),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 15*time.Second)))}
 	close(e.adopted)
@@ -477,6 +478,7 @@ func (e *Executor) lookAgain() {
 		claims{e}.look()
 		e.spaces.close()
 		e.spaces.lookForForged()
+		podLogs{e}.rest()
 	}
 }
 
@@ -538,6 +540,11 @@ func (e *Executor) Close() {
 	e.stop()
 	e.queue.ShutDown()
 	e.running.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, t := range e.tasks {
+		t.sent.close()
+	}
 }
 
 func baseOf(key string) string {

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
@@ -19,6 +23,26 @@ type logCopier struct {
 	stop  context.CancelFunc
 	hurry chan struct{} // closed when the pod has ended: what is left is read now or never
 	done  chan struct{}
+	ended time.Time // when the end of the pod was first seen
+}
+
+// podLogs are the logs of pods that send them.
+type podLogs struct{ *Executor }
+
+// rest closes the files of logs that get nothing.
+func (l podLogs) rest() {
+	l.mu.Lock()
+	list := slices.Collect(maps.Values(l.tasks)) // in any order
+	l.mu.Unlock()
+	for _, t := range list {
+		t.sent.rest()
+	}
+}
+
+// simulated reports whether a pod is on a node of kwok, which runs no containers and has no logs.
+func (l podLogs) simulated(pod *corev1.Pod) bool {
+	node := l.node(pod.Spec.NodeName)
+	return node != nil && node.Annotations["kwok.x-k8s.io/node"] != ""
 }
 
 // A log that cannot be read is tried again: soon where the API server is away, seldom where it
@@ -32,7 +56,8 @@ const (
 	seldom      = 2 * time.Minute
 )
 
-func (e *Executor) followLog(t *podTask) *logCopier {
+// followLog opens the log of a task, and lets copy fill it.
+func (e *Executor) followLog(t *podTask, copy func(context.Context, *logCopier, *logStore)) *logCopier {
 	ctx, cancel := context.WithCancel(e.ctx)
 	f := &logCopier{stop: cancel, hurry: make(chan struct{}), done: make(chan struct{})}
 	f.key, f.pod, f.space = t.key, t.name, t.space
@@ -42,7 +67,7 @@ func (e *Executor) followLog(t *podTask) *logCopier {
 		defer e.queue.Add(f.key)
 		if s := f.open(ctx, dir, e.o.Log); s != nil {
 			defer s.Close()
-			e.copyLog(ctx, f, s)
+			copy(ctx, f, s)
 		}
 	})
 	return f
@@ -107,6 +132,45 @@ func (e *Executor) copyLog(ctx context.Context, f *logCopier, s *logStore) {
 	}
 }
 
+// copyRest copies what a pod that has ended did not send.
+func (l podLogs) copyRest(ctx context.Context, f *logCopier, s *logStore) {
+	for try := range lastTries {
+		err := l.tryRest(ctx, f, s)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if try == lastTries-1 {
+			l.o.Log.Warn("the last lines of a log do not come", "pod", f.pod, "error", api.ErrorText(err))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(soon):
+		}
+	}
+}
+
+// tryRest reads what the kubelet has of a log: as a whole, else from where the pod sent it last,
+// else from the time of that on.
+func (l podLogs) tryRest(ctx context.Context, f *logCopier, s *logStore) error {
+	for _, counts := range []bool{true, false} {
+		stream, err := l.o.API.In(f.space).Log(ctx, f.pod, time.Time{})
+		if err != nil {
+			return err
+		}
+		found, err := s.Rest(stream, counts)
+		stream.Close()
+		if err != nil || found {
+			return err
+		}
+	}
+	stream, err := l.o.API.In(f.space).Log(ctx, f.pod, s.Since())
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	return s.Copy(stream, true)
+}
+
 // endedOrGone reports whether a pod prints no more.
 func (e *Executor) endedOrGone(f *logCopier) bool {
 	pod := e.spaces.pod(f.space, f.pod)
@@ -114,12 +178,19 @@ func (e *Executor) endedOrGone(f *logCopier) bool {
 }
 
 // logLeft is how much longer the end of a task may wait for its last lines.
-func (e *Executor) logLeft(t *podTask) time.Duration {
+func (e *Executor) logLeft(t *podTask, pod *corev1.Pod) time.Duration {
+	if t.log == nil && t.startTold && !t.stray && pods.HasOwnToken(pod) && !(podLogs{e}).simulated(pod) {
+		whole, err := t.sent.end(t.dir)
+		if err == nil && whole {
+			return 0
+		}
+		t.log = e.followLog(t, podLogs{e}.copyRest)
+	}
 	if t.log == nil {
 		return 0
 	}
-	if t.ended.IsZero() {
-		t.ended = time.Now()
+	if t.log.ended.IsZero() {
+		t.log.ended = time.Now()
 		close(t.log.hurry)
 	}
 	select {
@@ -127,7 +198,7 @@ func (e *Executor) logLeft(t *podTask) time.Duration {
 		return 0
 	default:
 	}
-	left := e.o.Limits.Log - time.Since(t.ended)
+	left := e.o.Limits.Log - time.Since(t.log.ended)
 	if left <= 0 {
 		e.o.Log.Warn("the last lines of a log did not come in time", "pod", t.name)
 		t.log.stop()

@@ -31,6 +31,12 @@ const markFile = "stdout.mark"
 type logMark struct {
 	Size int64     `json:"size"` // bytes of the stream, dropped ones included
 	At   time.Time `json:"at"`   // of its last line
+	// Sent is how much of what the task printed is kept, where its pod sends it. From Text on the
+	// stream is as the task printed it: what is missing is before that. Whole says that nothing
+	// follows.
+	Sent  int64 `json:"sent,omitempty"`
+	Text  int64 `json:"text,omitempty"`
+	Whole bool  `json:"whole,omitempty"`
 }
 
 // ErrNotWritten says that text could not be written, such as on a full disk.
@@ -88,8 +94,16 @@ func (s *logStore) goBack() error {
 
 // takeUp cuts off what is behind the mark, and opens the last file.
 func (s *logStore) takeUp() error {
-	if n := len(s.kept); n == 0 || s.kept[n-1].end() < s.mark.Size {
-		s.mark = logMark{} // the text was lost in a crash of the machine: it is read anew
+	end := int64(0)
+	if n := len(s.kept); n > 0 {
+		end = s.kept[n-1].end()
+	}
+	switch lost := s.mark.Size - end; {
+	case lost <= 0 && len(s.kept) > 0:
+	case s.mark.Sent > lost: // by a crash of the machine: the pod sends it again, if it still has it
+		s.mark.Size, s.mark.Sent, s.mark.Text, s.mark.Whole = end, s.mark.Sent-lost, min(s.mark.Text, end), false
+	default:
+		s.mark = logMark{} // it is read anew
 	}
 	for n := len(s.kept); n > 0 && (s.kept[n-1].base > s.mark.Size || s.mark.Size == 0); n-- {
 		if err := os.Remove(filepath.Join(s.dir, s.kept[n-1].name)); err != nil {
@@ -202,7 +216,9 @@ func (s *logStore) Copy(from io.Reader, ended bool) error {
 			whole, wholeAt = len(pending), at
 		}
 		if whole > 0 && (err != nil || r.Buffered() == 0 || whole >= 64<<10) {
-			if writeErr := s.write(pending[:whole], wholeAt); writeErr != nil {
+			next := s.mark
+			next.At = wholeAt
+			if writeErr := s.write(pending[:whole], next); writeErr != nil {
 				return errors.Join(ErrNotWritten, writeErr, s.goBack())
 			}
 			pending, whole = append(pending[:0], pending[whole:]...), 0
@@ -231,10 +247,10 @@ func cut(line []byte) (at time.Time, rest []byte, ok bool) {
 	return at, rest, true
 }
 
-// write appends text up to a time, and then moves the mark. Until all is written the old mark
-// holds.
-func (s *logStore) write(text []byte, at time.Time) error {
-	now := logMark{Size: s.mark.Size, At: at}
+// write appends text, and then moves the mark to now and so much further. Until all is written the
+// old mark holds.
+func (s *logStore) write(text []byte, now logMark) error {
+	now.Size = s.mark.Size
 	for len(text) > 0 {
 		last := &s.kept[len(s.kept)-1]
 		if last.size >= s.bytes {
@@ -253,7 +269,7 @@ func (s *logStore) write(text []byte, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	if _, err = s.marks.WriteAt(fmt.Appendf(nil, "%-120s\n", data), 0); err == nil {
+	if _, err = s.marks.WriteAt(fmt.Appendf(nil, "%-200s\n", data), 0); err == nil {
 		s.mark = now
 	}
 	return err

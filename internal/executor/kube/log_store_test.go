@@ -178,7 +178,7 @@ func TestASlowReader(t *testing.T) {
 	for i := range 4000 {
 		text := fmt.Sprintf("%d\n", i)
 		all.WriteString(text)
-		if err := s.write([]byte(text), time.Time{}); err != nil {
+		if err := s.write([]byte(text), s.mark); err != nil {
 			t.Fatal(err)
 		}
 		if i%100 < 97 && i > 200 {

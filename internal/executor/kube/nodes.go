@@ -45,15 +45,6 @@ func (e *Executor) node(name string) *corev1.Node {
 	return obj.(*corev1.Node)
 }
 
-// simulatedNode is the annotation of nodes that kwok plays.
-const simulatedNode = "kwok.x-k8s.io/node"
-
-// simulated reports whether a node is only played, and so keeps no logs.
-func (e *Executor) simulated(name string) bool {
-	n := e.node(name)
-	return n != nil && n.Annotations[simulatedNode] != ""
-}
-
 // nodeSeen is what was seen of a node.
 type nodeSeen struct {
 	told    bool

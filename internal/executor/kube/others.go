@@ -350,3 +350,12 @@ func (o *podsOfOthers) eachNode(node string) amount {
 	}
 	return amount{}
 }
+
+// ask reports whether pods of others ask for CPUs or memory of a node, besides those that each node
+// of its kind has.
+func (o *podsOfOthers) ask(node string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := o.nodes[node]
+	return n != nil && n.rest != amount{}
+}

@@ -2,12 +2,17 @@ package kube
 
 import (
 	"bytes"
+	"context"
+	"crypto/hmac"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/process"
 	"github.com/combsched/comb/internal/executor/task"
@@ -19,8 +24,8 @@ const hearEvery = 500 * time.Millisecond
 // PodHandler answers requests from the pods of this executor's tasks.
 func (e *Executor) PodHandler() *link.Handler {
 	h := podRequests{e}
-	runs := func(pod string) bool { _, err := h.task(pod); return err == nil }
-	return &link.Handler{Token: e.maker.PodToken, Runs: runs, Code: h.code, Gang: h.gang, Members: h.members, Told: h.progress, Took: h.usage, Turn: h.turn}
+	return &link.Handler{Admit: h.admit, Code: h.code, Gang: h.gang, Members: h.members, Told: h.progress,
+		Took: h.usage, Turn: h.turn, Log: h.log}
 }
 
 // podRequests answers requests from pods.
@@ -30,11 +35,54 @@ type podRequests struct{ *Executor }
 func (h podRequests) task(pod string) (*podTask, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := h.tasks[pod]
-	if t == nil || t.stray {
-		return nil, fmt.Errorf("%w: %s is no task that runs", link.ErrNoTask, pod)
+	if t := h.tasks[pod]; t != nil && !t.stray {
+		return t, nil
 	}
-	return t, nil
+	return nil, h.noTask(pod)
+}
+
+// noTask says that a pod is of no task. Just after the start that is not known yet. h.mu is held.
+func (h podRequests) noTask(pod string) error {
+	if !h.swept {
+		return link.ErrSoon
+	}
+	return fmt.Errorf("%w: %s is no task that runs", link.ErrNoTask, pod)
+}
+
+// admit lets in the pods of tasks. A pod shows the token that its kubelet gave it, or, where an
+// earlier version made it, the one that stands in its Secret.
+func (h podRequests) admit(ctx context.Context, pod, token string) error {
+	if !strings.Contains(token, ".") {
+		if !hmac.Equal([]byte(token), []byte(h.maker.PodToken(pod))) {
+			return link.ErrToken
+		}
+		_, err := h.task(pod)
+		return err
+	}
+	v, err := h.tokens.podOf(ctx, pod, token)
+	if err != nil {
+		if !errors.Is(err, link.ErrToken) && h.tokens.warns() {
+			h.o.Log.Warn("a token that a pod shows cannot be checked now: the pod shows it again",
+				"error", api.ErrorText(err))
+		}
+		return err
+	}
+	if v.pod.Name != pod {
+		return link.ErrToken
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.tasks[pod]
+	switch {
+	case t == nil || t.stray:
+		return h.noTask(pod)
+	case t.uid == "": // its pod was made just now, or this server was started just now
+		return link.ErrSoon
+	case string(t.uid) != v.pod.UID || t.space != v.pod.Namespace:
+		return link.ErrToken
+	}
+	h.tokens.keep(pod, v)
+	return nil
 }
 
 // code opens the code of a task's job.
@@ -119,4 +167,31 @@ func (h podRequests) usage(pod string, u link.Usage) error {
 	}
 	t.usage = append(t.usage[max(0, len(t.usage)+1-process.KeptSamples):], executor.Usage{At: now, CPU: u.CPU, MemoryMB: u.MemoryMB, Read: u.Read, Written: u.Written})
 	return nil
+}
+
+// log takes what a pod sends of what its task printed, and returns up to where it is kept.
+func (h podRequests) log(pod string, b link.LogBlock) (kept int64, err error) {
+	t, err := h.task(pod)
+	if err != nil {
+		return 0, err
+	}
+	l := &t.sent
+	if !l.mu.TryLock() {
+		return 0, link.ErrSoon // it sends twice at once
+	}
+	defer l.mu.Unlock()
+	if l.over {
+		return 0, fmt.Errorf("%w: %s has ended", link.ErrNoTask, pod)
+	}
+	if l.used = time.Now(); l.store == nil {
+		l.store, err = openLogStore(t.dir)
+	}
+	if err == nil {
+		kept, err = l.store.Take(b)
+	}
+	if err != nil && !l.told {
+		h.o.Log.Warn(logNotKept, "pod", pod, "error", err)
+	}
+	l.told = err != nil
+	return kept, err
 }

@@ -46,11 +46,11 @@ type podTask struct {
 	unknownTold bool               // it was told that its state is unknown
 	waiting
 	said    podSaid
-	ended   time.Time // when its end was first seen
 	waits   time.Time // since when its pod waits, by the clock of this machine
 	bound   bool      // it waits on its node, where kube-scheduler has bound it
 	log     *logCopier
-	checked bool // its claims were given what they ask for
+	sent    sentLog // it has a lock of its own
+	checked bool    // its claims were given what they ask for
 	shared  sharedState
 	// created is its pod as the API server answered its making, until the watch tells of it.
 	created   *corev1.Pod
@@ -167,7 +167,7 @@ func (t *podTask) newest(watched *corev1.Pod) *corev1.Pod {
 
 // leads reports whether what belongs to a gang belongs to this task's pod.
 func (t *podTask) leads() bool {
-	return t.start != nil && len(t.start.Tasks) > 1 && t.ts.Task == t.start.Tasks[0].Task
+	return t.start != nil && len(t.start.Tasks) > 1 && t.ts.Task == pods.First(t.start)
 }
 
 // identify lets other goroutines know which pod is a task's.
@@ -458,7 +458,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	if state.Ran && !t.startTold && t.refused == nil {
 		t.startTold = true
 		e.programs.began(pod)
-		e.began(t, state)
+		e.began(t, pod, state)
 	}
 	if gone := e.goneFor(pod.Spec.NodeName); state.Phase != pods.Ended && gone > 0 {
 		if gone < e.o.Limits.Gone {
@@ -475,7 +475,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	case state.Phase == pods.Ended && t.refused != nil:
 		return 0, e.refuse(t, *t.refused)
 	case state.Phase == pods.Ended:
-		if wait := e.logLeft(t); wait > 0 {
+		if wait := e.logLeft(t, pod); wait > 0 {
 			return wait, nil
 		}
 		return 0, e.finish(t, state.Exit)
@@ -527,9 +527,9 @@ func refuseForProgram(e *Executor, t *podTask, pod *corev1.Pod, s pods.State) er
 		"; no node is known where it starts, so an administrator has to see to it")
 }
 
-// began tells the start of a task, and copies its log from then on. A task that has ended
-// meanwhile is told to have ended at once.
-func (e *Executor) began(t *podTask, s pods.State) {
+// began tells the start of a task, and copies its log from then on, unless its pod sends it. A task
+// that has ended meanwhile is told to have ended at once.
+func (e *Executor) began(t *podTask, pod *corev1.Pod, s pods.State) {
 	if t.stray {
 		return
 	}
@@ -544,8 +544,14 @@ func (e *Executor) began(t *podTask, s pods.State) {
 	default:
 		e.tell(t, f)
 	}
-	if t.log == nil && !e.simulated(string(t.ts.Place.Node)) {
-		t.log = e.followLog(t)
+	switch {
+	case t.log != nil:
+	case pods.HasOwnToken(pod) || (podLogs{e}).simulated(pod):
+		if err := t.sent.begin(t.dir); err != nil {
+			e.o.Log.Warn(logNotKept, "pod", t.name, "error", err)
+		}
+	default:
+		t.log = e.followLog(t, e.copyLog)
 	}
 }
 
@@ -707,11 +713,13 @@ func (e *Executor) drop(t *podTask) {
 	if t.log != nil {
 		t.log.stop()
 	}
+	t.sent.close()
 	defer e.unfence(t)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stateKnown(t)
 	delete(e.tasks, t.key)
+	e.tokens.forget(t.key)
 	if t.ts != nil {
 		delete(e.seenOf(string(t.ts.Place.Node)).tasks, t.key)
 	}

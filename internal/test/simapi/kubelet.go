@@ -467,3 +467,12 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request, pod string) {
 	}
 	fmt.Fprintf(w, "%s it has ended\n", time.Now().UTC().Format(time.RFC3339Nano))
 }
+
+// Simulate marks a node as one that kwok plays: it has no logs.
+func (s *Server) Simulate(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.objects["nodes"][node].(*corev1.Node).DeepCopy()
+	n.Annotations = map[string]string{"kwok.x-k8s.io/node": "fake"}
+	s.put("nodes", n)
+}

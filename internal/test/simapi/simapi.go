@@ -72,6 +72,8 @@ type Server struct {
 	spoiled  map[string]string // nodes on which what runs before a task fails, and what it prints
 	twice    []Both
 	asked    map[string]int
+	issuer   issuer
+	rotated  int // how often its key was
 }
 
 type event struct {
@@ -130,7 +132,7 @@ func New(seed uint64) *Server {
 		objects: map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "configmaps": {}, "serviceaccounts": {}, "events": {},
 			"secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
-		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{}}
+		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{}, issuer: newIssuer(0)}
 	s.news = sync.NewCond(&s.mu)
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = s.http.URL
@@ -344,6 +346,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	what := r.Method + " " + resource
 	s.asked[what]++
 	s.asked[what+" in "+space]++
+	if sub != "" {
+		s.asked[what+"/"+sub]++
+	}
 	var refusal *apierrors.StatusError
 	after, lost := "", false
 	if !away && (s.forbidden(resource, space) || resource == "namespaces" && s.closed[name]) {
@@ -372,6 +377,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		said := refusal.Status()
 		said.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 		answer(w, int(refusal.ErrStatus.Code), said)
+		return
+	case s.keys(w, r):
 		return
 	case watches:
 		s.watch(w, r, resource, space)

@@ -191,7 +191,7 @@ func (c *Client) MissingHere(ctx context.Context, claims bool) ([]string, error)
 
 func (c *Client) missing(ctx context.Context, wants []right) (list []string, err error) {
 	for _, r := range wants {
-		allowed, err := c.allowed(ctx, r)
+		allowed, err := c.hasRight(ctx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -211,15 +211,19 @@ func (r right) String() string {
 	return name
 }
 
-// allowed asks whether Comb has a right.
-func (c *Client) allowed(ctx context.Context, r right) (bool, error) {
+// hasRight asks whether Comb has a right.
+func (c *Client) hasRight(ctx context.Context, r right) (bool, error) {
 	where := map[string]string{"verb": r.verb, "group": r.group, "resource": r.resource, "subresource": r.sub}
 	if !r.everywhere {
 		where["namespace"] = c.namespace
 	}
+	return c.allowed(ctx, map[string]any{"resourceAttributes": where})
+}
+
+// allowed asks whether Comb may do what the spec of a review says.
+func (c *Client) allowed(ctx context.Context, spec map[string]any) (bool, error) {
 	const group = "authorization.k8s.io/v1"
-	body, err := json.Marshal(map[string]any{"apiVersion": group, "kind": "SelfSubjectAccessReview",
-		"spec": map[string]any{"resourceAttributes": where}})
+	body, err := json.Marshal(map[string]any{"apiVersion": group, "kind": "SelfSubjectAccessReview", "spec": spec})
 	if err != nil {
 		return false, err
 	}
@@ -253,6 +257,41 @@ type TooOld struct{ Version string }
 // Error implements error.
 func (e *TooOld) Error() string {
 	return fmt.Sprintf("the Kubernetes cluster has version %s: Comb needs 1.%d or later", e.Version, Oldest)
+}
+
+// issuerPaths are where the API server tells the issuer of service accounts' tokens, and its keys.
+var issuerPaths = []string{"/.well-known/openid-configuration", "/openid/v1/jwks"}
+
+// Issuer asks for the issuer of the tokens of service accounts, and for its keys, a JSON Web Key
+// Set.
+func (c *Client) Issuer(ctx context.Context) (issuer string, keys []byte, err error) {
+	var said struct {
+		Issuer string `json:"issuer"`
+	}
+	raw, err := c.plain.Get().AbsPath(issuerPaths[0]).SetHeader("Accept", "*/*").Do(ctx).Raw()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := json.Unmarshal(raw, &said); err != nil {
+		return "", nil, fmt.Errorf("%s does not name the issuer of its tokens: %w", c.host, err)
+	}
+	keys, err = c.plain.Get().AbsPath(issuerPaths[1]).SetHeader("Accept", "*/*").Do(ctx).Raw()
+	return said.Issuer, keys, err
+}
+
+// MissingForTokens returns the rights that Comb lacks to check the tokens of pods.
+func (c *Client) MissingForTokens(ctx context.Context) (list []string, err error) {
+	for _, path := range issuerPaths {
+		what := map[string]string{"verb": "get", "path": path}
+		allowed, err := c.allowed(ctx, map[string]any{"nonResourceAttributes": what})
+		if err != nil {
+			return nil, err
+		}
+		if !allowed {
+			list = append(list, "get "+path)
+		}
+	}
+	return list, nil
 }
 
 // Create makes a pod.

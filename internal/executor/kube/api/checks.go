@@ -120,7 +120,7 @@ func (c *Client) CheckCluster(ctx context.Context) (list Checks, err error) {
 
 // checkRight adds what was found of a right. use is what an optional one is for.
 func (c *Client) checkRight(ctx context.Context, list Checks, r right, use string) (Checks, error) {
-	allowed, err := c.allowed(ctx, r)
+	allowed, err := c.hasRight(ctx, r)
 	check := Check{Kind: "right", Name: r.String(), OK: allowed, Optional: use != ""}
 	if !r.everywhere {
 		check.Namespace = c.namespace

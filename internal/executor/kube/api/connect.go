@@ -140,6 +140,11 @@ func (k *Flags) ServerLink(ctx context.Context, c *Client, dir string, limit int
 	if err != nil {
 		return nil, nil, err
 	}
+	if missing, err := c.MissingForTokens(ctx); err == nil && len(missing) > 0 {
+		return nil, nil, &refusedError{fmt.Sprintf("Comb lacks rights in the Kubernetes cluster at %s: %s; "+
+			"by them it checks the tokens that pods show it (--pod-image): bind the ClusterRole "+
+			"system:service-account-issuer-discovery to its account", c.Host(), strings.Join(missing, ", "))}
+	}
 	pair, pin, err := link.Identity(filepath.Join(dir, "pod-line.pem"))
 	if err != nil {
 		return nil, nil, err

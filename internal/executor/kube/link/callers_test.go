@@ -28,8 +28,15 @@ func call(t *testing.T, n limits) called {
 	}
 	out := &testkit.Output{}
 	log := slog.New(slog.NewTextHandler(out, nil))
-	h := &Handler{Token: func(pod string) string { return pod + pod }, Took: func(string, Usage) error { return nil },
-		Runs: func(pod string) bool { return pod != "ended" }}
+	h := &Handler{Took: func(string, Usage) error { return nil }, Admit: func(_ context.Context, pod, token string) error {
+		switch {
+		case token != pod+pod:
+			return ErrToken
+		case pod == "ended":
+			return ErrNoTask
+		}
+		return nil
+	}}
 	s := newCallers(l, log, n)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,21 +25,31 @@ const TokenFile = "/comb/line/token"
 
 // Client is a pod's end of the line to the server.
 type Client struct {
-	url, shown string
-	http       *http.Client
+	url, pod string
+	token    func() (string, error)
+	http     *http.Client
 }
 
-// Open returns the client of a pod, with the pod's token.
-func Open(url, pin, pod string) (*Client, error) {
-	token, err := os.ReadFile(TokenFile)
-	if err != nil {
-		return nil, fmt.Errorf("read the token of this task: %w", err)
+// Open returns the client of a pod. The pod's token is read for each request: the kubelet renews
+// it.
+func Open(address, pin, pod string) (*Client, error) {
+	token := func() (string, error) {
+		text, err := os.ReadFile(TokenFile)
+		if err != nil {
+			return "", fmt.Errorf("read the token of this task: %w", err)
+		}
+		return string(bytes.TrimSpace(text)), nil
 	}
-	return NewClient(url, pin, pod, string(token)), nil
+	if _, err := token(); err != nil {
+		return nil, err
+	}
+	c := NewClient(address, pin, pod, "")
+	c.token = token
+	return c, nil
 }
 
 // NewClient speaks for a pod to the server at a URL, and checks its certificate by the pin.
-func NewClient(url, pin, pod, token string) *Client {
+func NewClient(address, pin, pod, token string) *Client {
 	check := func(raw [][]byte, _ [][]*x509.Certificate) error {
 		if len(raw) == 0 || subtle.ConstantTimeCompare([]byte(PinOf(raw[0])), []byte(pin)) != 1 {
 			return errors.New("another server answers than the one that made this pod")
@@ -47,7 +59,8 @@ func NewClient(url, pin, pod, token string) *Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.Proxy = nil
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, VerifyPeerCertificate: check} // the pin proves more than a name
-	return &Client{strings.TrimSuffix(url, "/"), "Bearer " + pod + ":" + token, &http.Client{Transport: t}}
+	known := func() (string, error) { return token, nil }
+	return &Client{strings.TrimSuffix(address, "/"), pod, known, &http.Client{Transport: t}}
 }
 
 func (c *Client) ask(ctx context.Context, method, path string, body []byte) (io.ReadCloser, error) {
@@ -55,7 +68,11 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte) (io.
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Authorization", c.shown)
+	token, err := c.token()
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+c.pod+":"+token)
 	a, err := c.http.Do(r)
 	if err != nil {
 		return nil, err
@@ -67,7 +84,9 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte) (io.
 	text, _ := io.ReadAll(io.LimitReader(a.Body, 512))
 	err = &saysNo{a.Status, string(bytes.TrimSpace(text))}
 	switch a.StatusCode {
-	case http.StatusNotFound, http.StatusUnauthorized:
+	case http.StatusUnauthorized:
+		err = fmt.Errorf("%w: %w", ErrToken, err)
+	case http.StatusNotFound:
 		err = fmt.Errorf("%w: %w", ErrNoTask, err)
 	case http.StatusTooManyRequests:
 		err = fmt.Errorf("%w: %w", ErrSoon, err)
@@ -135,6 +154,24 @@ func (c *Client) Take(ctx context.Context, u Usage) error {
 		return err
 	}
 	return c.post(ctx, "/v1/usage", text)
+}
+
+// Log sends some of what the task printed, and returns up to where the server has it.
+func (c *Client) Log(ctx context.Context, b LogBlock) (kept int64, err error) {
+	q := url.Values{"from": {strconv.FormatInt(b.From, 10)}, "at": {strconv.FormatInt(b.At.UnixMicro(), 10)}}
+	if b.Last {
+		q.Set("last", "true")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	body, err := c.ask(ctx, http.MethodPost, logPath+"?"+q.Encode(), b.Text)
+	if err != nil {
+		return 0, err
+	}
+	defer body.Close()
+	var says logAnswer
+	err = json.NewDecoder(io.LimitReader(body, 1024)).Decode(&says)
+	return says.Kept, err
 }
 
 func (c *Client) post(ctx context.Context, path string, text []byte) error {

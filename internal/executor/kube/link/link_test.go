@@ -42,7 +42,12 @@ func serve(t *testing.T, told func(string, []byte) error) (url, pin string) {
 			return executor.Membership{Version: 7, Members: []executor.Member{{Role: "worker", Index: 1, Host: "10.0.0.1", Ports: map[string][]int32{"train": {20000}}, Leaving: true}}}, nil
 		}
 		return executor.Membership{}, ErrSoon
-	}, Token: func(pod string) string { return pod + pod }, Told: told, Code: func(pod string) (io.ReadCloser, int64, error) {
+	}, Admit: func(_ context.Context, pod, token string) error {
+		if token != pod+pod {
+			return ErrToken
+		}
+		return nil
+	}, Told: told, Code: func(pod string) (io.ReadCloser, int64, error) {
 		if pod != "a" {
 			return nil, 0, fmt.Errorf("%w: no code", ErrNoTask)
 		}
@@ -104,13 +109,13 @@ func TestLine(t *testing.T) {
 	if err := a.Tell(ctx, make([]byte, maxTold+1)); err == nil || heard != "" {
 		t.Errorf("too long: %v, and it heard %d bytes", err, len(heard))
 	}
-	for name, c := range map[string]*Client{
-		"another's token": NewClient(url, pin, "b", "aa"), "no token": NewClient(url, pin, "a", ""), "no pod": NewClient(url, pin, "", ""),
-		"no code": NewClient(url, pin, "b", "bb"),
-	} {
-		if _, err := c.Code(ctx); !errors.Is(err, ErrNoTask) {
+	for name, c := range map[string]*Client{"another's token": NewClient(url, pin, "b", "aa"), "no token": NewClient(url, pin, "a", ""), "no pod": NewClient(url, pin, "", "")} {
+		if _, err := c.Code(ctx); !errors.Is(err, ErrToken) || errors.Is(err, ErrNoTask) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if _, err := NewClient(url, pin, "b", "bb").Code(ctx); !errors.Is(err, ErrNoTask) {
+		t.Errorf("no code: %v", err)
 	}
 	if _, err := NewClient(url, strings.Repeat("0", 64), "a", "aa").Code(ctx); err == nil || !strings.Contains(err.Error(), "another server answers") {
 		t.Errorf("another certificate: %v", err)
@@ -155,9 +160,9 @@ func TestAPodThatAsksTooOften(t *testing.T) {
 // What was noted of pods that ask no more goes.
 func TestPaceForgets(t *testing.T) {
 	now := time.Now()
-	p := newPace(func() time.Time { return now })
+	p := newPace(func() time.Time { return now }, askEvery, askAtOnce)
 	for i := range 100_000 {
-		if now = now.Add(time.Millisecond); !p.allows(fmt.Sprint(i)) {
+		if now = now.Add(time.Millisecond); !p.allows(fmt.Sprint(i), 1) {
 			t.Fatal("a pod that asks once is refused")
 		}
 	}

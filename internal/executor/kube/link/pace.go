@@ -12,22 +12,32 @@ const (
 	askAtOnce = 40
 )
 
-// pace limits the request rate of each pod. One that asks too often is told so before anything is
-// looked up for it, so it costs other pods nothing.
+// These bound how much a pod may send of what it prints, in KiB: 8 MiB a second, and 32 at once.
+// One request counts as 64 KiB at least.
+const (
+	logEvery  = time.Second / (8 << 10)
+	logAtOnce = 32 << 10
+	leastLog  = 64
+)
+
+// pace limits the rate of each pod. One that asks too often is told so before anything is looked up
+// for it, so it costs other pods nothing.
 type pace struct {
-	now func() time.Time
+	now   func() time.Time
+	every time.Duration // for one, on average
+	most  int           // at once
 
 	mu    sync.Mutex
-	until map[string]time.Time // when a pod may again ask askAtOnce times in a row
+	until map[string]time.Time // when a pod may again ask for the most at once
 	tidy  int                  // at this many entries the expired ones are removed
 }
 
-func newPace(now func() time.Time) *pace {
-	return &pace{now: now, until: map[string]time.Time{}}
+func newPace(now func() time.Time, every time.Duration, most int) *pace {
+	return &pace{now: now, every: every, most: most, until: map[string]time.Time{}}
 }
 
-// allows notes a request of a pod, and reports whether it may be answered.
-func (p *pace) allows(pod string) bool {
+// allows notes so many of a pod, and reports whether they may be answered.
+func (p *pace) allows(pod string, n int) bool {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -35,7 +45,7 @@ func (p *pace) allows(pod string) bool {
 	if until.Before(now) {
 		until = now
 	}
-	if until.Sub(now) > (askAtOnce-1)*askEvery {
+	if until.Sub(now) > time.Duration(p.most-n)*p.every {
 		return false
 	}
 	if len(p.until) >= p.tidy {
@@ -46,6 +56,13 @@ func (p *pace) allows(pod string) bool {
 		}
 		p.tidy = 2*len(p.until) + 1024
 	}
-	p.until[pod] = until.Add(askEvery)
+	p.until[pod] = until.Add(time.Duration(n) * p.every)
 	return true
+}
+
+// spend notes the most that a pod may at once.
+func (p *pace) spend(pod string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until[pod] = p.now().Add(time.Duration(p.most) * p.every)
 }

@@ -5,7 +5,6 @@ package link
 
 import (
 	"context"
-	"crypto/hmac"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +26,9 @@ import (
 const (
 	maxTold    = 64 << 10 // bytes of progress in a request
 	maxCode    = 32       // downloads of code at the same time
+	maxLogs    = 64       // parts of logs that come at the same time
+	logsAtOnce = 8        // of these that are written at the same time
+	logTime    = 5 * time.Second
 	maxConns   = 8192
 	codeTime   = 30 * time.Minute // for a whole download
 	headerTime = 10 * time.Second
@@ -47,11 +49,9 @@ var ErrSoon = errors.New("it is too soon: ask again in a second")
 
 // Handler answers pods. A pod speaks for itself alone.
 type Handler struct {
-	// Token is the token that the pod of a name must show.
-	Token func(pod string) string
-	// Runs reports whether a task still exists: the token of one that has ended keeps no
-	// connection. nil: all exist.
-	Runs func(pod string) bool
+	// Admit says whether a token is that of the pod of a name, and of a task that still exists:
+	// ErrToken, ErrNoTask, ErrSoon where that is not known yet, or why it cannot be told now.
+	Admit func(ctx context.Context, pod, token string) error
 	// Code opens the code of a pod's job, and returns its size in bytes.
 	Code func(pod string) (io.ReadCloser, int64, error)
 	// Gang returns the addresses of the tasks of a pod's gang, by the host names that they were
@@ -63,6 +63,8 @@ type Handler struct {
 	Told func(pod string, lines []byte) error
 	// Took takes what a pod's task used lately.
 	Took func(pod string, u Usage) error
+	// Log takes some of what a pod's task printed, and returns up to where its output is kept.
+	Log func(pod string, b LogBlock) (kept int64, err error)
 	// Turn takes how far a pod's task is with its turns, and returns the rotation.
 	Turn func(pod string, ask TurnReport) (TurnAnswer, error)
 }
@@ -83,6 +85,22 @@ type TurnAnswer struct {
 	// Guard is how long the tasks of the other turns may take to be suspended. A task that gets
 	// no more answers waits that long.
 	Guard model.Duration `json:"guard,omitempty"`
+}
+
+// LongestLog is how much of a log is sent at a time, in bytes.
+const LongestLog = 256 << 10
+
+// LogBlock is some of what a task printed.
+type LogBlock struct {
+	From int64     // where it begins in all that the task printed, in bytes
+	At   time.Time // when its last byte was printed, by the clock of its node
+	Last bool      // nothing follows
+	Text []byte
+}
+
+// logAnswer says up to where a log is kept.
+type logAnswer struct {
+	Kept int64 `json:"kept"`
 }
 
 // Usage is what a task used in the seconds before it is sent.
@@ -119,7 +137,9 @@ func (h *Handler) serve(ctx context.Context, l *tokenListener, log *slog.Logger)
 	route("POST /v1/progress", h.told)
 	route("POST /v1/usage", h.took)
 	route("POST /v1/turn", h.turn)
-	s := &http.Server{Handler: h.known(newPace(time.Now), mux), DisableGeneralOptionsHandler: true, // nothing is answered without a token
+	route("POST "+logPath, newLogTaker(h.Log).take)
+	asks := newPace(time.Now, askEvery, askAtOnce)
+	s := &http.Server{Handler: h.known(asks, mux), DisableGeneralOptionsHandler: true, // nothing is answered without a token
 		ReadHeaderTimeout: l.header, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, callerKey{}, c) },
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
@@ -143,20 +163,20 @@ func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
 		}
 		shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		pod, token, _ := strings.Cut(shown, ":")
+		err := ErrToken
+		if pod != "" {
+			err = h.Admit(r.Context(), pod, token)
+		}
 		switch {
-		case pod == "" || !hmac.Equal([]byte(token), []byte(h.Token(pod))):
+		case err != nil:
 			w.Header().Set("Connection", "close")
-			http.Error(w, "this is for the tasks of Comb alone", http.StatusUnauthorized)
+			fail(w, err)
 		case !c.shows(pod):
 			w.Header().Set("Connection", "close")
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, fmt.Sprintf("this pod has %d connections, and may have no more: use those, or close one", c.of.pod), http.StatusTooManyRequests)
-		case !asks.allows(pod):
-			w.Header().Set("Retry-After", "1")
+		case r.URL.Path != logPath && !asks.allows(pod, 1): // logs have a pace of their own
 			fail(w, ErrSoon)
-		case h.Runs != nil && !h.Runs(pod):
-			w.Header().Set("Connection", "close")
-			fail(w, ErrNoTask)
 		default:
 			then.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), podKey{}, pod)))
 		}
@@ -233,9 +253,12 @@ func (h *Handler) turn(w http.ResponseWriter, r *http.Request, pod string) {
 
 func fail(w http.ResponseWriter, err error) {
 	switch {
+	case errors.Is(err, ErrToken):
+		http.Error(w, ErrToken.Error(), http.StatusUnauthorized)
 	case errors.Is(err, ErrNoTask):
 		http.Error(w, err.Error(), http.StatusNotFound)
 	case errors.Is(err, ErrSoon):
+		w.Header().Set("Retry-After", "1")
 		http.Error(w, err.Error(), http.StatusTooManyRequests)
 	default:
 		http.Error(w, "it cannot be done now: ask again", http.StatusServiceUnavailable)

@@ -26,7 +26,7 @@ func awaitAddresses(ctx context.Context, server *link.Client, stops <-chan os.Si
 		case err == nil:
 			putAddresses(known)
 			return true
-		case link.Answered(err) && !errors.Is(err, link.ErrNoTask):
+		case link.Answered(err) && !errors.Is(err, link.ErrNoTask) && !errors.Is(err, link.ErrToken):
 			silent = time.Now() // the server is there, but some task of the gang has no address yet
 		case time.Since(silent) > addressesWithin || errors.Is(err, link.ErrNoTask):
 			fmt.Fprintln(os.Stderr, "comb: the addresses of the gang do not come, its tasks go by their names:", err)

@@ -1,6 +1,6 @@
 // Package podinit is process 1 of a task's pod. It fetches the code of the job, runs the task,
-// forwards signals to it, reports its progress, and exits as the task does. It must not know
-// Kubernetes.
+// forwards signals to it, reports its progress, sends what it prints, and exits as the task does.
+// It must not know Kubernetes.
 package podinit
 
 import (
@@ -53,6 +53,8 @@ type Order struct {
 	Members string `json:"members,omitempty"`
 	Signal  string `json:"signal,omitempty"`
 	Turns   *Turns `json:"turns,omitempty"` // nil: it is never suspended
+	// KeepLog is how many bytes of what the task prints are kept until the server has taken them.
+	KeepLog int `json:"keepLog"`
 }
 
 // Text is the order as an argument.
@@ -99,13 +101,23 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "attend takes an order and a command; Kubernetes starts it")
 		return exitUnable
 	}
-	stops := early.Received
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	server, err := link.Open(o.URL, o.Pin, o.Pod)
 	if err != nil {
 		return unable(err)
 	}
+	output, err := capturePrinted(ctx, server, o.KeepLog)
+	if err != nil {
+		return unable(err)
+	}
+	defer output.finish() // it comes after all that is printed below
+	return o.attend(ctx, server, args[1:])
+}
+
+// attend runs the task of a pod, and returns its exit code.
+func (o *Order) attend(ctx context.Context, server *link.Client, command []string) int {
+	stops := early.Received
 	if o.Code != "" {
 		if err := o.withCode(ctx, server, stops); err != nil {
 			return unable(err)
@@ -128,7 +140,7 @@ func Main(args []string) int {
 	go measure(ctx, server)
 	stopTelling := t.begin(ctx)
 	here, _ := os.Getwd()
-	code := run(args[1:], o.begins(here), stops, turns)
+	code := run(command, o.begins(here), stops, turns)
 	stopTelling()
 	if turns != nil {
 		turns.line.last()
@@ -165,15 +177,23 @@ func unable(err error) int {
 // errStopped says that the task was stopped before it began.
 var errStopped = errors.New("the task was stopped before it began")
 
+// tokenWithin is how long a task waits whose token the server does not take. It may just be
+// renewed, or clocks may differ for a while.
+const tokenWithin = 5 * time.Minute
+
 // withCode fetches and unpacks the job's code. It waits for a server that is away.
 func (o *Order) withCode(ctx context.Context, server *link.Client, stops <-chan os.Signal) error {
-	said := time.Now()
+	said, taken := time.Now(), time.Now()
 	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 15*time.Second) {
 		err := o.fetch(ctx, server)
 		if err == nil {
 			return nil
 		}
-		if errors.Is(err, link.ErrNoTask) || errors.Is(err, errDamaged) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		if !errors.Is(err, link.ErrToken) {
+			taken = time.Now()
+		}
+		if time.Since(taken) > tokenWithin || errors.Is(err, link.ErrNoTask) || errors.Is(err, errDamaged) ||
+			errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 			return err
 		}
 		if time.Since(said) > time.Minute || pause == 200*time.Millisecond {

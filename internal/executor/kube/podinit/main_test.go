@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "astray" {
 		os.Exit(astray(os.Args[2]))
 	}
+	if len(os.Args) == 4 && os.Args[1] == "capturing" {
+		os.Exit(capturing(os.Args[2], os.Args[3]))
+	}
 	if len(os.Args) > 2 && os.Args[1] == "attend" {
 		os.Exit(run(os.Args[2:], "", early.Received, nil))
 	}

@@ -189,7 +189,7 @@ func (m *Maker) GangConfigs(at model.AttemptID, shared map[string]string) (list 
 		if room -= size; room < 0 || len(list) == 0 {
 			yes := true
 			list = append(list, &corev1.ConfigMap{Immutable: &yes, Data: map[string]string{},
-				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", m.service(at), len(list)), Labels: map[string]string{ClusterLabel: m.Short()}}})
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", m.attempt(at), len(list)), Labels: map[string]string{ClusterLabel: m.Short()}}})
 			room = gangBytes - size
 		}
 		list[len(list)-1].Data[name] = shared[name]

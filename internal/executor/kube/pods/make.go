@@ -7,7 +7,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -47,8 +46,8 @@ const (
 
 	workDir   = "/comb/work"
 	scriptDir = "/comb/script"
-	scriptKey = "script"
-	user      = 1000 // the user and group of tasks whose user has no number
+	scriptKey = "script" // the file of a script that is hidden
+	user      = 1000     // the user and group of tasks whose user has no number
 	firstPort = 20000
 	// DefaultGrace is the grace of a job that sets none.
 	DefaultGrace = 30 * time.Second
@@ -93,14 +92,14 @@ func gang(at model.AttemptID) string {
 	return fmt.Sprintf("%d-%d-%d", int64(at.Job), at.Gang, at.N)
 }
 
-// service is the name of the headless service of a gang.
-func (m *Maker) service(at model.AttemptID) string { return "comb-" + m.Short() + "-" + gang(at) }
+// attempt is the name of what belongs to all tasks of an attempt of a gang.
+func (m *Maker) attempt(at model.AttemptID) string { return "comb-" + m.Short() + "-" + gang(at) }
 
 // Service is the headless service by which the tasks of a gang find each other. One that selected
 // the pods of all gangs would be written anew with each pod of any of them.
 func (m *Maker) Service(at model.AttemptID) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: m.service(at), Labels: map[string]string{ClusterLabel: m.Short()}},
+		ObjectMeta: metav1.ObjectMeta{Name: m.attempt(at), Labels: map[string]string{ClusterLabel: m.Short()}},
 		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true,
 			Selector: map[string]string{ClusterLabel: m.Short(), gangLabel: gang(at)}},
 	}
@@ -218,26 +217,18 @@ func Beside(pod *corev1.Pod, argv []string) []string {
 // file.
 const longest = 100_000
 
-// Make returns the pod of a task, and the secrets that must be there before it. A *CannotError
-// says what the job asks for that a pod cannot have.
+// Make returns the pod of a task. With the first task of a gang, see First, it returns the secrets
+// of the gang as well, which all its pods need before they start. A *CannotError says what the job
+// asks for that a pod cannot have.
 func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	job := t.Start.Job
 	role := &job.Roles[t.Task.Role]
 	if err := unsupported(t, role); err != nil {
 		return nil, nil, err
 	}
-	lines := strings.Join(role.Launch.Command, "\n")
-	script, err := jobspec.RenderSecrets(lines, t.Secrets)
+	script, own, err := t.script(role)
 	if err != nil {
-		return nil, nil, &CannotError{err.Error()}
-	}
-	own := script != lines || len(script) > longest
-	if t.beginsIn(role) == "" && t.ServerLink == nil {
-		script = inOwnFolder + script
-	}
-	set := m.environment(t, role)
-	if len(set.own) > 0 {
-		script = setVariables + script
+		return nil, nil, err
 	}
 	name, node := m.Name(t.Attempt, t.Task.Task), string(t.Task.Place.Node)
 	no, yes, seconds, once := false, true, graceSeconds(job.Grace), corev1.FSGroupChangeOnRootMismatch
@@ -265,13 +256,13 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		},
 	}
 	if len(t.Start.Tasks) > 1 {
-		pod.Labels[gangLabel], pod.Spec.Hostname, pod.Spec.Subdomain = gang(t.Attempt), name, m.service(t.Attempt)
+		pod.Labels[gangLabel], pod.Spec.Hostname, pod.Spec.Subdomain = gang(t.Attempt), name, m.attempt(t.Attempt)
 	}
 	c := corev1.Container{
 		Name: Container, Image: role.Launch.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{"/bin/sh", "-c", escape(script)},
 		WorkingDir:      t.beginsIn(role),
-		Env:             set.spec(t.Shared),
+		Env:             m.environment(t, role).spec(t.Shared),
 		EnvFrom:         m.fromGang(t),
 		SecurityContext: restricted(),
 		VolumeMounts:    []corev1.VolumeMount{{Name: "work", MountPath: workDir}},
@@ -284,16 +275,20 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 	if err := m.mountClaims(pod, t); err != nil {
 		return nil, nil, err
 	}
-	secrets := m.hide(pod, t, role, secretParts{script: script, own: own})
-	pull, err := m.pullSecret(name, role.Launch.Image, t.Secrets)
-	if err != nil {
+	if own {
+		showScript(pod, m.attempt(t.Attempt), t.Task.Role)
+	}
+	if t.ServerLink != nil {
+		m.wrapTask(pod, t, role)
+	}
+	if err := m.usePull(pod, t); err != nil {
 		return nil, nil, err
 	}
-	if pull != nil {
-		secrets = append(secrets, pull)
-		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: pull.Name}}
+	if t.Task.Task != First(t.Start) {
+		return pod, nil, nil
 	}
-	return pod, secrets, nil
+	secrets, err := m.secrets(t)
+	return pod, secrets, err
 }
 
 // labels are those of a task's pod.
@@ -314,40 +309,6 @@ func asImage(c corev1.Container, role *model.Role) corev1.Container {
 	return c
 }
 
-// secretParts is what must not stand in a pod's spec.
-type secretParts struct {
-	script string
-	own    bool // the script goes into a secret
-}
-
-// hide puts into a secret of the pod what others must not read, if there is anything.
-func (m *Maker) hide(pod *corev1.Pod, t Task, role *model.Role, h secretParts) (list []*corev1.Secret) {
-	data := map[string][]byte{}
-	first := &pod.Spec.Containers[0]
-	if h.own {
-		data[scriptKey] = []byte(h.script)
-		showSecret(pod, scriptKey, scriptDir)
-		first.Command = []string{"/bin/sh", scriptDir + "/" + scriptKey}
-	}
-	if t.ServerLink != nil {
-		data[tokenKey] = []byte(m.PodToken(pod.Name))
-		m.wrapTask(pod, t, role)
-	}
-	if len(data) > 0 {
-		list = append(list, m.secret(pod.Name, data))
-	}
-	return list
-}
-
-// showSecret lets a pod's task read one key of the pod's secret, as a file in a folder.
-func showSecret(pod *corev1.Pod, key, folder string) {
-	mode := int32(0o440)
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: key, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: pod.Name, DefaultMode: &mode,
-		Items: []corev1.KeyToPath{{Key: key, Path: key}}}}})
-	first := &pod.Spec.Containers[0]
-	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: key, MountPath: folder, ReadOnly: true})
-}
-
 // shareMemory gives a pod a /dev/shm of some MiB, which count as its memory. 0 is as much as the
 // kubelet allows: no more than the node has for pods.
 func shareMemory(pod *corev1.Pod, mb int64) {
@@ -358,34 +319,6 @@ func shareMemory(pod *corev1.Pod, mb int64) {
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "shm", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: size}}})
 	first := &pod.Spec.Containers[0]
 	first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "shm", MountPath: "/dev/shm"})
-}
-
-func (m *Maker) secret(name string, data map[string][]byte) *corev1.Secret {
-	yes := true
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{ClusterLabel: m.Short()}}, Immutable: &yes, Data: data}
-}
-
-// pullSecret holds the credentials for the registry of an image; nil where the job has none.
-func (m *Maker) pullSecret(pod, image string, secrets map[string]string) (*corev1.Secret, error) {
-	login, err := jobspec.LoginOf(secrets, image)
-	if err != nil || login == nil {
-		return nil, err
-	}
-	type auth struct {
-		Username string `json:"username"`
-		Password string `json:"password"`
-	}
-	registry := jobspec.RegistryOf(image)
-	if registry == jobspec.RegistryOf("any") {
-		registry = "https://index.docker.io/v1/" // as kubelets look it up
-	}
-	data, err := json.Marshal(map[string]map[string]auth{"auths": {registry: {login.User, login.Password}}})
-	if err != nil {
-		return nil, err
-	}
-	s := m.secret(pod+"-pull", map[string][]byte{corev1.DockerConfigJsonKey: data})
-	s.Type = corev1.SecretTypeDockerConfigJson
-	return s, nil
 }
 
 // escape escapes a text for Kubernetes, which expands "$(NAME)" as a variable and "$$" as one "$".
@@ -584,7 +517,7 @@ func (m *Maker) host(t Task, task int32) string {
 
 // Host is the DNS name of a task's pod, within its namespace.
 func (m *Maker) Host(at model.AttemptID, task int32) string {
-	return m.Name(at, task) + "." + m.service(at)
+	return m.Name(at, task) + "." + m.attempt(at)
 }
 
 // portsOf are the ports of a label of a task. Each pod has an address of its own, so all tasks of

@@ -85,7 +85,7 @@ func TestAPod(t *testing.T) {
 	c := pod.Spec.Containers[0]
 	env := environmentOf(t, &c, nil)
 	for name, want := range map[string]string{"MODEL": "$(HOME)", "PAI_JOB_NAME": "train", "NVIDIA_VISIBLE_DEVICES": "4,5", "RANK": "2", "WORLD_SIZE": "3",
-		"MASTER_ADDR": maker.Name(sample().Attempt, 0) + "." + maker.service(sample().Attempt), "PAI_PORT_LIST_worker_1_b": "20001,20002", "COMB_NODE": "n1"} {
+		"MASTER_ADDR": maker.Name(sample().Attempt, 0) + "." + maker.attempt(sample().Attempt), "PAI_PORT_LIST_worker_1_b": "20001,20002", "COMB_NODE": "n1"} {
 		if env[name] != want {
 			t.Errorf("%s is %q, want %q", name, env[name], want)
 		}
@@ -231,11 +231,12 @@ func TestWhatOfAnImageReachesAPod(t *testing.T) {
 	}
 	long := sample()
 	role(&long).Command = []string{strings.Repeat("x", longest+1)}
+	long.Task = &long.Start.Tasks[0]
 	_, secrets, err := maker.Make(long)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := string(secrets[0].Data[scriptKey]); !strings.HasPrefix(text, setVariables+inOwnFolder+"xxx") {
+	if text := string(secrets[0].Data[scriptOf(1)]); !strings.HasPrefix(text, setVariables+inOwnFolder+"xxx") {
 		t.Errorf("a script that is a file begins with %.60q", text)
 	}
 	work, app := t.TempDir(), t.TempDir()
@@ -392,10 +393,27 @@ func TestSecretsAreInNoPod(t *testing.T) {
 	if err != nil || strings.Contains(string(text), "canary") {
 		t.Errorf("the pod is %s, %v", text, err)
 	}
-	if len(secrets) != 2 || !strings.Contains(string(secrets[0].Data["script"]), "token: canary-1") ||
-		!strings.Contains(string(secrets[1].Data[corev1.DockerConfigJsonKey]), `"registry.example":{"username":"ada","password":"canary-2"}`) {
+	if len(secrets) != 0 {
+		t.Errorf("with a task that is not the first come the secrets %v", secrets)
+	}
+	task.Task = &task.Start.Tasks[0]
+	first, secrets, err := maker.Make(task)
+	if err != nil || len(secrets) != 2 || len(first.Spec.ImagePullSecrets) != 0 {
+		t.Fatalf("with the first task come %v, %v; it has %v", secrets, err, first.Spec.ImagePullSecrets)
+	}
+	pull, scripts := secrets[0], secrets[1]
+	if !strings.Contains(string(scripts.Data["script-1"]), "token: canary-1") || len(scripts.Data) != 1 ||
+		!strings.Contains(string(pull.Data[corev1.DockerConfigJsonKey]), `"registry.example":{"username":"ada","password":"canary-2"}`) {
 		t.Errorf("the secrets are %v", secrets)
 	}
+	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Secret != nil })
+	if at < 0 || pod.Spec.Volumes[at].Secret.SecretName != scripts.Name || pod.Spec.Volumes[at].Secret.Items[0] != (corev1.KeyToPath{Key: "script-1", Path: "script"}) {
+		t.Errorf("it has the volumes %+v", pod.Spec.Volumes)
+	}
+	if len(pod.Spec.ImagePullSecrets) != 1 || pod.Spec.ImagePullSecrets[0].Name != pull.Name {
+		t.Errorf("its image comes by %v", pod.Spec.ImagePullSecrets)
+	}
+	task.Task = &task.Start.Tasks[2]
 	task.Secrets = nil
 	var cannot *CannotError
 	if _, _, err := maker.Make(task); !errors.As(err, &cannot) || !strings.Contains(cannot.Why, `no secret "token"`) {
@@ -627,6 +645,47 @@ func TestSharedMemory(t *testing.T) {
 		})
 		if got != c.want || !mounted {
 			t.Errorf("%+v: %d MiB, mounted: %v", c, got, mounted)
+		}
+	}
+}
+
+// A pod whose process 1 is Comb needs no secret: its kubelet gives it a token for Comb alone. One
+// of an earlier version has its token in a Secret.
+func TestTheTokenOfAPod(t *testing.T) {
+	task := sample()
+	task.ServerLink = &ServerLink{Image: "comb:1", URL: "https://a:1", Pin: "p"}
+	pod, secrets, err := maker.Make(task)
+	if err != nil || len(secrets) != 0 {
+		t.Fatalf("%d secrets, %v", len(secrets), err)
+	}
+	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Projected != nil })
+	if at < 0 || !HasOwnToken(pod) || pod.Spec.ServiceAccountName != "default" || *pod.Spec.AutomountServiceAccountToken {
+		t.Fatalf("%+v", pod.Spec)
+	}
+	token := pod.Spec.Volumes[at].Projected.Sources[0].ServiceAccountToken
+	if token.Audience != "comb" || *token.ExpirationSeconds < 600 || *token.ExpirationSeconds > 24*3600 || token.Path != "token" {
+		t.Errorf("it is %+v", token)
+	}
+	mounted := slices.ContainsFunc(pod.Spec.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
+		return m.Name == pod.Spec.Volumes[at].Name && m.MountPath == "/comb/line" && m.ReadOnly
+	})
+	if !mounted {
+		t.Errorf("it is not mounted: %+v", pod.Spec.Containers[0].VolumeMounts)
+	}
+	pod.Spec.Volumes[at].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: pod.Name}}
+	if HasOwnToken(pod) {
+		t.Error("one of an earlier version counts as one with a token of its own")
+	}
+	if plain, _, err := maker.Make(sample()); err != nil || HasOwnToken(plain) || plain.Spec.ServiceAccountName != "" {
+		t.Errorf("one without Comb's program: %v", err)
+	}
+}
+
+// What a pod keeps of its log is a small part of its task's memory, and bounded.
+func TestHowMuchOfALogAPodKeeps(t *testing.T) {
+	for limit, want := range map[int64]int{0: 16 << 20, 1 << 20: 1 << 20, 64 << 20: 2 << 20, 256 << 20: 8 << 20, 1 << 40: 16 << 20} {
+		if got := keptLog(limit); got != want {
+			t.Errorf("of %d bytes of memory it keeps %d, want %d", limit, got, want)
 		}
 	}
 }

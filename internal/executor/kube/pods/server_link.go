@@ -7,24 +7,29 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/executor/kube/link"
 	"github.com/combsched/comb/internal/executor/kube/podinit"
 )
 
 const (
 	layDir       = "/comb/bin"
-	tokenDir     = "/comb/line"
-	tokenKey     = "token"
+	tokenVolume  = "token"
 	progressFile = workDir + "/.comb-progress"
 	membersFile  = workDir + "/.comb-members.json"
 	suspendFile  = workDir + "/.comb-suspended"
 	// programMB is the part of a pod's disk that is for this program.
 	programMB = 128
+	// tokenSeconds is how long a token of a pod is valid. It is long, so that tokens outlive an API
+	// server that is away; Comb takes none of a pod whose task has ended. The kubelet renews it
+	// before.
+	tokenSeconds = 24 * 3600
 )
 
 // ServerLink is how pods reach the server.
@@ -35,7 +40,7 @@ type ServerLink struct {
 	Limit int64  // of a job's code, in bytes
 }
 
-// PodToken is the token of the pod of a name, with which it speaks to the server. Only this
+// PodToken is the token of the pod of a name that an earlier version made, in a Secret. Only this
 // cluster can make it.
 func (m *Maker) PodToken(pod string) string {
 	mac := hmac.New(sha256.New, m.Key)
@@ -45,7 +50,7 @@ func (m *Maker) PodToken(pod string) string {
 
 // wrapTask makes this program process 1 of a pod, and the former command its task.
 func (m *Maker) wrapTask(pod *corev1.Pod, t Task, role *model.Role) {
-	showSecret(pod, tokenKey, tokenDir)
+	giveToken(pod)
 	no := false
 	pod.Spec.ShareProcessNamespace = &no // process 1 forwards signals, and reaps
 	pod.Spec.Volumes = append(pod.Spec.Volumes, programVolume())
@@ -54,7 +59,7 @@ func (m *Maker) wrapTask(pod *corev1.Pod, t Task, role *model.Role) {
 	if t.Start.Job.Varies() {
 		o.Members, o.Signal = membersFile, t.Start.Job.Hints.MembersSignal
 	}
-	o.Turns = turnsOf(t)
+	o.Turns, o.KeepLog = turnsOf(t), keptLog(first.Resources.Limits.Memory().Value())
 	if last := len(first.Command) - 1; !strings.HasPrefix(first.Command[last], scriptDir+"/") {
 		first.Command[last] += "\n\nexit $$?" // else its last program replaces the shell
 	}
@@ -66,6 +71,39 @@ func (m *Maker) wrapTask(pod *corev1.Pod, t Task, role *model.Role) {
 	first.Resources = roomFor(first.Resources)
 	lays := layProgram(t.ServerLink.Image, first.SecurityContext, withoutDevices(first.Resources))
 	pod.Spec.InitContainers = []corev1.Container{lays}
+}
+
+// keptLog is how much of a task's output its pod keeps while the server takes none, in bytes. It
+// counts as the task's memory, of which it is a small part. limit is that memory, 0 for none.
+func keptLog(limit int64) int {
+	const least, most = 1 << 20, 16 << 20
+	if limit == 0 {
+		return most
+	}
+	return int(max(min(limit/32, most), least))
+}
+
+// giveToken lets the kubelet give a pod a token that says which pod it is, to Comb alone.
+func giveToken(pod *corev1.Pod) {
+	seconds, mode := int64(tokenSeconds), int32(0o440)
+	dir, file := path.Split(link.TokenFile)
+	source := corev1.ProjectedVolumeSource{DefaultMode: &mode, Sources: []corev1.VolumeProjection{{
+		ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+			Audience: link.Audience, ExpirationSeconds: &seconds, Path: file}}}}
+	pod.Spec.ServiceAccountName = "default" // what admission would set; a token is made for a named one only
+	volume := corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{Projected: &source}}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, volume)
+	first := &pod.Spec.Containers[0]
+	mount := corev1.VolumeMount{Name: tokenVolume, MountPath: path.Clean(dir), ReadOnly: true}
+	first.VolumeMounts = append(first.VolumeMounts, mount)
+}
+
+// HasOwnToken reports whether the kubelet gives a pod its token, and not a Secret, as in earlier
+// versions. What it goes by cannot be changed in a pod.
+func HasOwnToken(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Name == tokenVolume && v.Projected != nil
+	})
 }
 
 // turnsOf says how a task takes turns with others; nil when its job cannot be suspended.

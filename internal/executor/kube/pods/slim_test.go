@@ -24,6 +24,8 @@ func TestSlim(t *testing.T) {
 		t.Errorf("its node is %q and %q, its scheduler %q, sealed %v", NodeOf(slim), slim.Spec.NodeName, slim.Spec.SchedulerName, maker.Sealed(slim))
 	case !slices.Equal(Beside(slim, argv), Beside(pod, argv)) || len(Beside(slim, argv)) == 1:
 		t.Errorf("beside it runs %q, want %q", Beside(slim, argv), Beside(pod, argv))
+	case !HasOwnToken(slim) || !HasOwnToken(pod):
+		t.Errorf("it has a token of its own: %v, want %v", HasOwnToken(slim), HasOwnToken(pod))
 	case len(slim.Spec.ResourceClaims) != 1 || !slices.Equal(slim.Finalizers, pod.Finalizers):
 		t.Errorf("it has the claims %v and the finalizers %v", slim.Spec.ResourceClaims, slim.Finalizers)
 	case slim.Size() > pod.Size()/3:

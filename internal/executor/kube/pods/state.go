@@ -37,7 +37,8 @@ type State struct {
 
 // Slim drops from a pod what Comb does not read once the pod is made: a server keeps a copy of each.
 func Slim(pod *corev1.Pod) {
-	keep := corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulerName: pod.Spec.SchedulerName, Affinity: pod.Spec.Affinity, ResourceClaims: pod.Spec.ResourceClaims}
+	keep := corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulerName: pod.Spec.SchedulerName, Affinity: pod.Spec.Affinity,
+		ResourceClaims: pod.Spec.ResourceClaims, Resources: pod.Spec.Resources, Overhead: pod.Spec.Overhead}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		slim := corev1.Container{Name: c.Name, Image: c.Image, WorkingDir: c.WorkingDir, Resources: c.Resources}
@@ -49,9 +50,20 @@ func Slim(pod *corev1.Pod) {
 		keep.Containers = append(keep.Containers, slim)
 	}
 	for i := range pod.Spec.InitContainers {
-		keep.InitContainers = append(keep.InitContainers, corev1.Container{Name: pod.Spec.InitContainers[i].Name, Image: pod.Spec.InitContainers[i].Image})
+		c := &pod.Spec.InitContainers[i]
+		keep.InitContainers = append(keep.InitContainers, corev1.Container{Name: c.Name, Image: c.Image, RestartPolicy: c.RestartPolicy, Resources: c.Resources})
 	}
-	pod.Spec, pod.Labels = keep, nil
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; v.Name == tokenVolume {
+			keep.Volumes = []corev1.Volume{*v}
+		}
+	}
+	pod.Spec = keep
+	if of, has := pod.Labels[ClusterLabel]; has {
+		pod.Labels = map[string]string{ClusterLabel: of}
+	} else {
+		pod.Labels = nil
+	}
 	pod.Status.HostIP, pod.Status.HostIPs, pod.Status.PodIPs = "", nil, nil
 }
 
