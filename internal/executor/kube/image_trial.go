@@ -37,6 +37,8 @@ type imageTrial struct {
 	// node is where to try it, with the resources of its device plugins; "" says that no node can
 	// take a pod now.
 	node func() (name string, offers []string)
+	// pulls adds the secrets with which the image is fetched.
+	pulls func(context.Context, *corev1.Pod) error
 	// seen is a pod of the server's own namespace as it was watched last; nil for none.
 	seen func(name string) *corev1.Pod
 }
@@ -105,6 +107,9 @@ func (i imageTrial) try(ctx context.Context, node string, offers []string) error
 // make makes the pod that tries the image, and removes one of an earlier server.
 func (i imageTrial) make(ctx context.Context, node string, offers []string) (*corev1.Pod, error) {
 	want := i.maker.Trial(i.image, node, offers)
+	if err := i.pulls(ctx, want); err != nil {
+		return nil, err
+	}
 	for {
 		made, err := i.api.Create(ctx, want)
 		if err == nil || !api.Exists(err) {

@@ -210,6 +210,10 @@ func (e *Executor) begin() {
 	}
 	trial := imageTrial{programs: e.programs, api: e.o.API, maker: &e.maker, server: e.server,
 		node: func() (string, []string) { return freest(e) },
+		pulls: func(ctx context.Context, pod *corev1.Pod) error {
+			own := e.spaces.watched(e.spaces.own())
+			return own.pulls.add(ctx, own.api, e.o.PullSecrets, pod, e.o.Log)
+		},
 		seen: func(name string) *corev1.Pod { return e.spaces.pod(e.spaces.own(), name) }}
 	e.goes(func() { trial.run(e.ctx) })
 }

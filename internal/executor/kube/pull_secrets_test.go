@@ -30,7 +30,8 @@ func (d *driver) pullsOf(at model.AttemptID) (names []string) {
 		d.t.Fatalf("pod %s: %v", name, err)
 	}
 	for _, s := range pod.Spec.ImagePullSecrets {
-		names = append(names, strings.Replace(s.Name, name+"-pull", "own", 1))
+		gang := name[:strings.LastIndexByte(name, '-')]
+		names = append(names, strings.Replace(s.Name, gang+"-pull-0", "own", 1))
 	}
 	return names
 }

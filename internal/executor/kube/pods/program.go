@@ -61,7 +61,7 @@ func (m *Maker) Trial(image, node string, offers []string) *corev1.Pod {
 			Labels:      map[string]string{ClusterLabel: m.Short()},
 			Annotations: map[string]string{sealNote: m.seal(m.TrialName(), node, m.Space)}},
 		Spec: corev1.PodSpec{
-			Affinity: &corev1.Affinity{NodeAffinity: onNode(node)}, Tolerations: tolerations(offers...),
+			Affinity: &corev1.Affinity{NodeAffinity: onNode(node)}, Tolerations: tolerations(offers...), PriorityClassName: m.Class,
 			RestartPolicy: corev1.RestartPolicyNever, ActiveDeadlineSeconds: &seconds,
 			TerminationGracePeriodSeconds: &grace,
 			AutomountServiceAccountToken:  &no, EnableServiceLinks: &no,
