@@ -57,7 +57,7 @@ const (
 )
 
 // followLog opens the log of a task, and lets copy fill it.
-func (e *Executor) followLog(t *podTask, copy func(context.Context, *logCopier, *logStore)) *logCopier {
+func (e podLogs) followLog(t *podTask, copy func(context.Context, *logCopier, *logStore)) *logCopier {
 	ctx, cancel := context.WithCancel(e.ctx)
 	f := &logCopier{stop: cancel, hurry: make(chan struct{}), done: make(chan struct{})}
 	f.key, f.pod, f.space = t.key, t.name, t.space
@@ -93,7 +93,7 @@ func (f *logCopier) open(ctx context.Context, dir string, log *slog.Logger) *log
 }
 
 // copyLog copies until the pod has ended and all is read.
-func (e *Executor) copyLog(ctx context.Context, f *logCopier, s *logStore) {
+func (e podLogs) copyLog(ctx context.Context, f *logCopier, s *logStore) {
 	failed, left, warned := 0, lastTries, false
 	for ctx.Err() == nil && left > 0 {
 		ended := e.endedOrGone(f)
@@ -172,19 +172,19 @@ func (l podLogs) tryRest(ctx context.Context, f *logCopier, s *logStore) error {
 }
 
 // endedOrGone reports whether a pod prints no more.
-func (e *Executor) endedOrGone(f *logCopier) bool {
+func (e podLogs) endedOrGone(f *logCopier) bool {
 	pod := e.spaces.pod(f.space, f.pod)
 	return pod == nil || pods.Look(pod, false).Phase == pods.Ended
 }
 
 // logLeft is how much longer the end of a task may wait for its last lines.
-func (e *Executor) logLeft(t *podTask, pod *corev1.Pod) time.Duration {
-	if t.log == nil && t.startTold && !t.stray && pods.HasOwnToken(pod) && !(podLogs{e}).simulated(pod) {
+func (e podLogs) logLeft(t *podTask, pod *corev1.Pod) time.Duration {
+	if t.log == nil && t.startTold && !t.stray && pods.HasOwnToken(pod) && !e.simulated(pod) {
 		whole, err := t.sent.end(t.dir)
 		if err == nil && whole {
 			return 0
 		}
-		t.log = e.followLog(t, podLogs{e}.copyRest)
+		t.log = e.followLog(t, e.copyRest)
 	}
 	if t.log == nil {
 		return 0
@@ -208,7 +208,7 @@ func (e *Executor) logLeft(t *podTask, pod *corev1.Pod) time.Duration {
 }
 
 // lastWords is the last line that a task printed, without the values of its job's secrets.
-func (e *Executor) lastWords(t *podTask) string {
+func (e podLogs) lastWords(t *podTask) string {
 	known, err := e.secretsOf(t)
 	if err != nil {
 		return "" // its secrets are not known, so they cannot be left out

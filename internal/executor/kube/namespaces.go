@@ -298,6 +298,40 @@ type home struct {
 	whose func() (executor.Identity, error) // as which user and group the gang's tasks run
 }
 
+// shared are the variables that all tasks of the attempt have.
+func (h *home) shared(e *Executor, t *podTask) map[string]string {
+	h.shares.Do(func() { h.vars = e.maker.GangVariables(t.at, t.start) })
+	return h.vars
+}
+
+// begun reports whether the pod of a task may be made: the first task of a gang comes first, since
+// its pod owns what all of them need. A new server waits for none, since the first may have ended.
+func (h *home) begun(t *podTask) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.led || h.known || len(t.start.Tasks) < 2 || t.leads()
+}
+
+// letFollow lets the pods of a gang's other tasks be made.
+func (e *Executor) letFollow(t *podTask) {
+	if !t.leads() {
+		return
+	}
+	t.home.mu.Lock()
+	before := t.home.led
+	t.home.led = true
+	t.home.mu.Unlock()
+	if before {
+		return
+	}
+	e.mu.Lock()
+	keys := slices.Clone(e.attempts[t.at])
+	e.mu.Unlock()
+	for _, key := range keys {
+		e.queue.Add(key)
+	}
+}
+
 // decideNamespace decides in which namespace the pod of a task without a record is, or will be, and
 // watches there. Where that is not decided yet, it is tried again after the time that it returns.
 func (s *podNamespaces) decideNamespace(ctx context.Context, t *podTask, known bool) (again time.Duration, err error) {

@@ -27,16 +27,6 @@ func resourceOf(n *corev1.Node) string {
 	return ""
 }
 
-// offered returns the resources of a node's device plugins, of any kind.
-func offered(n *corev1.Node) (list []string) {
-	for name, q := range n.Status.Capacity {
-		if strings.Contains(string(name), "/") && q.Sign() > 0 {
-			list = append(list, string(name))
-		}
-	}
-	return list
-}
-
 func (e *Executor) node(name string) *corev1.Node {
 	obj, ok, err := e.nodes.GetByKey(name)
 	if err != nil || !ok {
@@ -386,7 +376,7 @@ func freest(e *Executor) (name string, offers []string) {
 		why, _ := notReady(n)
 		f := faultOf(n)
 		if used := e.o.Leaves == nil || len(e.o.Leaves(cell.NodeName(name))) > 0; used && why == "" && f.node == "" {
-			return name, offered(n)
+			return name, pods.Offered(n)
 		}
 	}
 	return "", nil

@@ -46,16 +46,11 @@ type podTask struct {
 	unknownTold bool               // it was told that its state is unknown
 	waiting
 	said    podSaid
-	waits   time.Time // since when its pod waits, by the clock of this machine
-	bound   bool      // it waits on its node, where kube-scheduler has bound it
 	log     *logCopier
 	sent    sentLog // it has a lock of its own
 	checked bool    // its claims were given what they ask for
 	shared  sharedState
-	// created is its pod as the API server answered its making, until the watch tells of it.
-	created   *corev1.Pod
-	createdAt time.Time
-	bindSent  bool // Comb has bound its pod
+	fresh   freshPod
 	// released is the version of its pod from which Comb's finalizer was removed.
 	released string
 
@@ -72,9 +67,18 @@ type stopOrder struct {
 	by    *model.AttemptID
 }
 
+// freshPod is a task's pod as the API server answered its making, until the watch tells of it.
+type freshPod struct {
+	pod   *corev1.Pod // nil: the watch has told of it
+	at    time.Time   // when it was made
+	bound bool        // Comb has bound it
+}
+
 // waiting is what is unusual in how long a task waits.
 type waiting struct {
 	waitTold bool      // why it waits was told
+	waits    time.Time // since when its pod waits, by the clock of this machine
+	bound    bool      // it waits on its node, where its pod is bound
 	stuck    time.Time // since when the container with Comb's program waits in vain
 }
 
@@ -130,7 +134,7 @@ func (e *Executor) reconcile(key string) (time.Duration, error) {
 		e.repeat(t)
 	}
 	again, err := e.settle(ctx, t, w)
-	if t.created != nil && err == nil && (again <= 0 || again > watchTime) {
+	if t.fresh.pod != nil && err == nil && (again <= 0 || again > watchTime) {
 		again = watchTime // the watch may never tell of it
 	}
 	return again, err
@@ -158,11 +162,11 @@ const watchTime = 5 * time.Second
 
 // newest is the task's pod: as the watch tells it, else as its making was answered.
 func (t *podTask) newest(watched *corev1.Pod) *corev1.Pod {
-	if watched != nil || t.created == nil || time.Since(t.createdAt) > watchTime {
-		t.created = nil
+	if watched != nil || t.fresh.pod == nil || time.Since(t.fresh.at) > watchTime {
+		t.fresh.pod = nil
 		return watched
 	}
-	return t.created
+	return t.fresh.pod
 }
 
 // leads reports whether what belongs to a gang belongs to this task's pod.
@@ -277,7 +281,7 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	if err := t.note(); err != nil {
 		return 0, err
 	}
-	e.chooseBinder(t, pod)
+	pods.ChooseBinder(pod, e.node(pods.NodeOf(pod)), e.others.ask(pods.NodeOf(pod)))
 	made, err := t.in(e).Create(ctx, pod)
 	switch {
 	case err == nil:
@@ -351,7 +355,7 @@ func (e *Executor) buildPod(ctx context.Context, t *podTask) (pod *corev1.Pod, o
 	if t.leads() {
 		own.service, own.configs = e.maker.Service(t.at), e.maker.GangConfigs(t.at, t.home.shared(e, t))
 	}
-	pod, own.secrets, err = e.maker.Make(pods.Task{UID: int64(id.UID), GID: int64(id.GID), Network: network, Offers: offered(node), Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: cmp.Or(t.ts.SKU.Resource, resourceOf(node)), Shared: t.home.shared(e, t), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, ServerLink: e.o.ServerLink})
+	pod, own.secrets, err = e.maker.Make(pods.Task{UID: int64(id.UID), GID: int64(id.GID), Network: network, Offers: pods.Offered(node), Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: cmp.Or(t.ts.SKU.Resource, resourceOf(node)), Shared: t.home.shared(e, t), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, ServerLink: e.o.ServerLink})
 	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
 		return nil, own, &model.TaskRefused{Reason: cannot.Why, Job: true}, nil
 	}
@@ -407,9 +411,23 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 	if err := t.note(); err != nil {
 		return 0, err
 	}
-	t.created, t.createdAt = pod, time.Now()
+	t.fresh.pod, t.fresh.at = pod, time.Now()
 	e.letFollow(t)
 	return 0, e.bind(ctx, t, pod)
+}
+
+// bind binds a pod that waits for Comb to bind it. One whose maker was killed before that is bound
+// by the next server. A pod that is gone, ends or is bound is left as it is: the watch tells which.
+func (e *Executor) bind(ctx context.Context, t *podTask, pod *corev1.Pod) error {
+	if t.fresh.bound || t.stray || !pods.WaitsForComb(pod) {
+		return nil
+	}
+	node := string(t.ts.Place.Node)
+	if err := t.in(e).Bind(ctx, pod, node); err != nil && !api.Changed(err) {
+		return fmt.Errorf("bind pod %s to node %s: %w", t.name, node, err)
+	}
+	t.fresh.bound = true
+	return nil
 }
 
 // giveUp ends a pod that will not run, and notes what to tell when it is gone.
@@ -475,7 +493,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	case state.Phase == pods.Ended && t.refused != nil:
 		return 0, e.refuse(t, *t.refused)
 	case state.Phase == pods.Ended:
-		if wait := e.logLeft(t, pod); wait > 0 {
+		if wait := (podLogs{e}).logLeft(t, pod); wait > 0 {
 			return wait, nil
 		}
 		return 0, e.finish(t, state.Exit)
@@ -551,7 +569,7 @@ func (e *Executor) began(t *podTask, pod *corev1.Pod, s pods.State) {
 			e.o.Log.Warn(logNotKept, "pod", t.name, "error", err)
 		}
 	default:
-		t.log = e.followLog(t, e.copyLog)
+		t.log = podLogs{e}.followLog(t, podLogs{e}.copyLog)
 	}
 }
 
@@ -634,7 +652,7 @@ func (e *Executor) finish(t *podTask, x model.Exit) error {
 			x.Cause, x.Message, x.Own = model.SuspendTimeout, late, false
 		}
 		if x.Code != 0 && x.Cause == "" && x.Own && x.Message == "" {
-			x.Message = e.lastWords(t)
+			x.Message = podLogs{e}.lastWords(t)
 		}
 		t.record.Exit = &x
 		if err := t.save(); err != nil {

@@ -61,7 +61,7 @@ func (s *Server) DevicesOf(pod string) []string {
 }
 
 // claimsOf are the claims of a pod that have devices. s.mu is held.
-func (s *Server) claimsOf(pod *corev1.Pod) (list []*resourcev1.ResourceClaim) {
+func (s kubelets) claimsOf(pod *corev1.Pod) (list []*resourcev1.ResourceClaim) {
 	for i := range pod.Spec.ResourceClaims {
 		claim, ok := s.objects["resourceclaims"][key(pod.Namespace, *pod.Spec.ResourceClaims[i].ResourceClaimName)].(*resourcev1.ResourceClaim)
 		if ok && claim.Status.Allocation != nil {
@@ -76,7 +76,7 @@ var named = regexp.MustCompile(`"GPU-[^"]*"`)
 
 // allocate gives the claims of a pod that is to be bound what they ask for, and reports whether all
 // of them have it. It reads of an expression which values it names. s.mu is held.
-func (s *Server) allocate(pod *corev1.Pod, node string) bool {
+func (s kubelets) allocate(pod *corev1.Pod, node string) bool {
 	slice, _ := s.objects["resourceslices"][node].(*resourcev1.ResourceSlice)
 	for i := range pod.Spec.ResourceClaims {
 		had, ok := s.objects["resourceclaims"][key(pod.Namespace, *pod.Spec.ResourceClaims[i].ResourceClaimName)].(*resourcev1.ResourceClaim)
@@ -112,7 +112,7 @@ func (s *Server) allocate(pod *corev1.Pod, node string) bool {
 
 // free is the device of a slice whose attribute has a quoted value, "" where there is none or a
 // claim has it. s.mu is held.
-func (s *Server) free(slice *resourcev1.ResourceSlice, quoted string) string {
+func (s kubelets) free(slice *resourcev1.ResourceSlice, quoted string) string {
 	value, _ := strconv.Unquote(quoted)
 	for i := range slice.Spec.Devices {
 		d := &slice.Spec.Devices[i]
@@ -140,7 +140,7 @@ func (s *Server) free(slice *resourcev1.ResourceSlice, quoted string) string {
 
 // collect takes devices from claims whose pods have ended, some time later, and claims away whose
 // owners are gone. s.mu is held.
-func (s *Server) collect() {
+func (s kubelets) collect() {
 	if s.tick%10 != 0 {
 		return
 	}

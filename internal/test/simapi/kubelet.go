@@ -27,6 +27,9 @@ type machine struct {
 	containers map[types.UID]*container
 }
 
+// kubelets are those of all machines, with the scheduler.
+type kubelets struct{ *Server }
+
 // container is one that was started.
 type container struct {
 	pod     string
@@ -44,10 +47,10 @@ func (s *Server) AddNode(name string) {
 	defer s.mu.Unlock()
 	s.machines[name] = &machine{kubelet: true, devices: map[string][]types.UID{}, containers: map[types.UID]*container{}}
 	n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprint("node-", s.version))}}
-	s.ready(n, true)
+	kubelets{s}.ready(n, true)
 }
 
-func (s *Server) ready(n *corev1.Node, is bool) {
+func (s kubelets) ready(n *corev1.Node, is bool) {
 	c := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}
 	if !is {
 		c.Status, c.Message = corev1.ConditionFalse, "its kubelet has stopped"
@@ -97,7 +100,7 @@ func (s *Server) Kubelet(name string, runs bool) bool {
 	}
 	if m.kubelet != runs {
 		m.kubelet = runs
-		s.ready(n.(*corev1.Node), runs)
+		kubelets{s}.ready(n.(*corev1.Node), runs)
 	}
 	return true
 }
@@ -303,9 +306,9 @@ func (s *Server) run() {
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			s.see(s.objects["pods"][name].(*corev1.Pod).DeepCopy())
+			kubelets{s}.see(s.objects["pods"][name].(*corev1.Pod).DeepCopy())
 		}
-		s.collect()
+		kubelets{s}.collect()
 		for _, m := range s.machines {
 			for uid, c := range m.containers { // with or without a kubelet
 				if !c.over && s.tick >= c.ends {
@@ -326,7 +329,7 @@ func (m *machine) end(uid types.UID, c *container) {
 }
 
 // see moves one pod on. s.mu is held.
-func (s *Server) see(pod *corev1.Pod) {
+func (s kubelets) see(pod *corev1.Pod) {
 	deleted := pod.DeletionTimestamp != nil
 	if deleted && len(pod.Finalizers) == 0 && (pod.Spec.NodeName == "" || ended(pod)) {
 		s.remove("pods", pod)
@@ -372,7 +375,7 @@ func asks(pod *corev1.Pod) string {
 }
 
 // sync is a kubelet that looks at one of its pods. s.mu is held.
-func (s *Server) sync(m *machine, pod *corev1.Pod) {
+func (s kubelets) sync(m *machine, pod *corev1.Pod) {
 	deleted := pod.DeletionTimestamp != nil
 	c := m.containers[pod.UID]
 	switch {
@@ -431,7 +434,7 @@ func (s *Server) sync(m *machine, pod *corev1.Pod) {
 }
 
 // start starts a container, and notes when it is given a device that another one has. s.mu is held.
-func (s *Server) start(m *machine, pod *corev1.Pod) *container {
+func (s kubelets) start(m *machine, pod *corev1.Pod) *container {
 	c := &container{pod: keyOf(pod), began: metav1.Now(), ends: s.tick + 5 + int64(s.rand.IntN(1000)), code: []int32{0, 0, 1, 3}[s.rand.IntN(4)]}
 	if s.linger {
 		c.ends = math.MaxInt64
@@ -458,7 +461,7 @@ func (s *Server) start(m *machine, pod *corev1.Pod) *container {
 }
 
 // log answers with what a container printed, when it has ended.
-func (s *Server) log(w http.ResponseWriter, r *http.Request, pod string) {
+func (s kubelets) log(w http.ResponseWriter, r *http.Request, pod string) {
 	w.Header().Set("Content-Type", "text/plain")
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()

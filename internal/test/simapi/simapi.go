@@ -128,11 +128,13 @@ func New(seed uint64) *Server {
 		panic(err) // it has no other reason than a wrong build
 	}
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
-	s := &Server{rand: rand.New(rand.NewPCG(seed, 26)), decoder: serializer.NewCodecFactory(scheme).UniversalDeserializer(), end: make(chan struct{}),
+	s := &Server{rand: rand.New(rand.NewPCG(seed, 26)), end: make(chan struct{}),
+		decoder: serializer.NewCodecFactory(scheme).UniversalDeserializer(),
 		objects: map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "configmaps": {}, "serviceaccounts": {}, "events": {},
 			"secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
-		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{}, issuer: newIssuer(0)}
+		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{},
+		issuer: newIssuer(0)}
 	s.news = sync.NewCond(&s.mu)
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = s.http.URL
@@ -387,7 +389,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.reviewed(w, r)
 		return
 	case sub == "log":
-		s.log(w, r, key(space, name))
+		kubelets{s}.log(w, r, key(space, name))
 		return
 	}
 	out, err := s.do(r, path{resource, space, name, sub})

@@ -42,12 +42,12 @@ const policyWait = 15 * time.Second
 // writes: the PriorityClass of Comb's pods, the policies with their bindings, whether it applies
 // them, and whether Comb itself may do what they refuse to others. The error is one of asking.
 func (c *Client) CheckAdmission(ctx context.Context) (list Checks, err error) {
-	class, err := c.checkClass(ctx)
+	class, err := checker{c}.checkClass(ctx)
 	if err != nil {
 		return nil, err
 	}
 	list = Checks{class}
-	served, err := c.serves(ctx, policyPath, "validatingadmissionpolicies", "validatingadmissionpolicybindings")
+	served, err := checker{c}.serves(ctx, policyPath, "validatingadmissionpolicies", "validatingadmissionpolicybindings")
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (c *Client) CheckAdmission(ctx context.Context) (list Checks, err error) {
 	}
 	there := true
 	for _, name := range []string{podPolicy, claimPolicy} {
-		for _, one := range []func(context.Context, string) (Check, error){c.checkPolicy, c.checkBinding} {
+		for _, one := range []func(context.Context, string) (Check, error){checker{c}.checkPolicy, checker{c}.checkBinding} {
 			check, err := one(ctx, name)
 			if err != nil {
 				return nil, err
@@ -67,16 +67,16 @@ func (c *Client) CheckAdmission(ctx context.Context) (list Checks, err error) {
 			list, there = append(list, check), there && check.OK
 		}
 	}
-	writer, err := c.checkWriter(ctx)
+	writer, err := checker{c}.checkWriter(ctx)
 	if list = append(list, writer); err != nil || !there {
 		return list, err
 	}
-	applied, err := c.checkApplied(ctx, policyWait)
+	applied, err := checker{c}.checkApplied(ctx, policyWait)
 	return append(list, applied), err
 }
 
 // object reads an object of the cluster. The text says why there is none to read.
-func (c *Client) object(ctx context.Context, path string, into any) (why, next string, err error) {
+func (c checker) object(ctx context.Context, path string, into any) (why, next string, err error) {
 	raw, err := c.plain.Get().AbsPath(path).Do(ctx).Raw()
 	switch {
 	case apierrors.IsNotFound(err):
@@ -93,7 +93,7 @@ func (c *Client) object(ctx context.Context, path string, into any) (why, next s
 }
 
 // checkClass looks at the class of Comb's pods.
-func (c *Client) checkClass(ctx context.Context) (Check, error) {
+func (c checker) checkClass(ctx context.Context) (Check, error) {
 	check := Check{Kind: "PriorityClass", Name: pods.PriorityClass}
 	var has struct {
 		Value            int64  `json:"value"`
@@ -119,7 +119,7 @@ func (c *Client) checkClass(ctx context.Context) (Check, error) {
 }
 
 // checkPolicy looks at a policy.
-func (c *Client) checkPolicy(ctx context.Context, name string) (Check, error) {
+func (c checker) checkPolicy(ctx context.Context, name string) (Check, error) {
 	check := Check{Kind: "ValidatingAdmissionPolicy", Name: name}
 	var has struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
@@ -154,7 +154,7 @@ func revisionOf(annotations map[string]string) int {
 }
 
 // checkBinding looks at what puts a policy into force: for all namespaces, and to refuse.
-func (c *Client) checkBinding(ctx context.Context, name string) (Check, error) {
+func (c checker) checkBinding(ctx context.Context, name string) (Check, error) {
 	check := Check{Kind: "ValidatingAdmissionPolicyBinding", Name: name}
 	var has struct {
 		Spec struct {
@@ -192,7 +192,7 @@ func (c *Client) checkBinding(ctx context.Context, name string) (Check, error) {
 }
 
 // checkWriter looks whether Comb may do what the policies refuse to others.
-func (c *Client) checkWriter(ctx context.Context) (Check, error) {
+func (c checker) checkWriter(ctx context.Context) (Check, error) {
 	check := Check{Kind: "right", Name: "create " + writerResource + "." + writerGroup, OK: true}
 	missing, err := c.missing(ctx, []right{{"create", writerResource, "", true, writerGroup}})
 	if len(missing) > 0 {
@@ -205,7 +205,7 @@ func (c *Client) checkWriter(ctx context.Context) (Check, error) {
 // checkApplied asks for a pod that the policy refuses to all, and makes none. That proves
 // that the API server applies policies, which may be switched off there (admission plugins). Where
 // something else refuses the pod nothing is known.
-func (c *Client) checkApplied(ctx context.Context, within time.Duration) (Check, error) {
+func (c checker) checkApplied(ctx context.Context, within time.Duration) (Check, error) {
 	check := Check{Kind: "admission plugin", Name: "ValidatingAdmissionPolicy", OK: true}
 	wait, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -232,7 +232,7 @@ func (c *Client) checkApplied(ctx context.Context, within time.Duration) (Check,
 }
 
 // probe asks whether a pod with the label of the probe would be let in. Nothing is made.
-func (c *Client) probe(ctx context.Context) error {
+func (c checker) probe(ctx context.Context) error {
 	no, yes, uid := false, true, int64(1000)
 	little := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}
@@ -253,7 +253,7 @@ func (c *Client) probe(ctx context.Context) error {
 }
 
 // serves reports whether the API server serves resources of a version of a group.
-func (c *Client) serves(ctx context.Context, path string, resources ...string) (bool, error) {
+func (c checker) serves(ctx context.Context, path string, resources ...string) (bool, error) {
 	raw, err := c.plain.Get().AbsPath(path).Do(ctx).Raw()
 	if apierrors.IsNotFound(err) {
 		return false, nil

@@ -132,7 +132,7 @@ func TestCheckAdmission(t *testing.T) {
 func TestCheckApplied(t *testing.T) {
 	answers := whole()
 	answers["/api/v1/namespaces/comb/pods"] = `{"apiVersion": "v1", "kind": "Pod"}`
-	check, err := cluster(t, answers).checkApplied(t.Context(), 0)
+	check, err := checker{cluster(t, answers)}.checkApplied(t.Context(), 0)
 	if err != nil || check.OK || !strings.Contains(check.Next, "--disable-admission-plugins") {
 		t.Errorf("found is %+v, %v", check, err)
 	}

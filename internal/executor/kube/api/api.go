@@ -302,8 +302,10 @@ func (c *Client) Create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, erro
 
 // Bind binds a pod to a node.
 func (c *Client) Bind(ctx context.Context, pod *corev1.Pod, node string) error {
-	b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
-	return c.rest.Post().Namespace(c.namespace).Resource("pods").Name(pod.Name).SubResource("binding").Body(b).Do(ctx).Error()
+	b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID},
+		Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+	post := c.rest.Post().Namespace(c.namespace).Resource("pods").Name(pod.Name).SubResource("binding")
+	return post.Body(b).Do(ctx).Error()
 }
 
 // Changed reports whether an object is gone, or is not as it was any more.

@@ -73,12 +73,18 @@ var optionalRights = []struct {
 }{
 	{right{"create", "pods", "exec", false, ""}, "comb job exec"},
 	{right{"patch", "pods", "resize", false, ""}, "policies by which jobs take turns"},
+	{right{"create", "events", "", false, ""}, "events on pods that say why Comb ends them"},
+	{right{"get", "serviceaccounts", "", false, ""}, "the pull secrets of service accounts, besides those of jobs"},
 	{claimRights[0], "dynamic resource allocation"},
 	{claimRights[1], "dynamic resource allocation"},
 	{claimRights[2], "dynamic resource allocation"},
 	{claimRights[3], "dynamic resource allocation"},
 	{claimRights[4], "dynamic resource allocation"},
+	{claimRights[5], "dynamic resource allocation"},
 }
+
+// checker looks, for a client, at what a server needs of the cluster.
+type checker struct{ *Client }
 
 // CheckCluster looks at all that a server needs of the Kubernetes cluster. The error is one of
 // asking.
@@ -101,12 +107,12 @@ func (c *Client) CheckCluster(ctx context.Context) (list Checks, err error) {
 	}
 	list = append(list, check)
 	for _, r := range rights {
-		if list, err = c.checkRight(ctx, list, r, ""); err != nil {
+		if list, err = (checker{c}).checkRight(ctx, list, r, ""); err != nil {
 			return nil, err
 		}
 	}
 	for _, r := range optionalRights {
-		if list, err = c.checkRight(ctx, list, r.right, r.use); err != nil {
+		if list, err = (checker{c}).checkRight(ctx, list, r.right, r.use); err != nil {
 			return nil, err
 		}
 	}
@@ -114,12 +120,12 @@ func (c *Client) CheckCluster(ctx context.Context) (list Checks, err error) {
 	if err != nil {
 		return nil, err
 	}
-	others, err := c.checkOthers(ctx)
+	others, err := checker{c}.checkOthers(ctx)
 	return slices.Concat(list, kept, others), err
 }
 
 // checkRight adds what was found of a right. use is what an optional one is for.
-func (c *Client) checkRight(ctx context.Context, list Checks, r right, use string) (Checks, error) {
+func (c checker) checkRight(ctx context.Context, list Checks, r right, use string) (Checks, error) {
 	allowed, err := c.hasRight(ctx, r)
 	check := Check{Kind: "right", Name: r.String(), OK: allowed, Optional: use != ""}
 	if !r.everywhere {

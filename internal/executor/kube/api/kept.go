@@ -36,11 +36,11 @@ const maxNamed = 10
 // Kept reads the lists of the policies. ok is false where one is not there, may not be read, or
 // writes a list in another way.
 func (c *Client) Kept(ctx context.Context) (kept Kept, ok bool, err error) {
-	ofPods, err := c.lists(ctx, podPolicy)
+	ofPods, err := checker{c}.lists(ctx, podPolicy)
 	if err != nil {
 		return Kept{}, false, err
 	}
-	ofClaims, err := c.lists(ctx, claimPolicy)
+	ofClaims, err := checker{c}.lists(ctx, claimPolicy)
 	if err != nil {
 		return Kept{}, false, err
 	}
@@ -56,7 +56,7 @@ func (c *Client) Kept(ctx context.Context) (kept Kept, ok bool, err error) {
 }
 
 // lists are the variables of a policy that are lists of texts.
-func (c *Client) lists(ctx context.Context, policy string) (map[string][]string, error) {
+func (c checker) lists(ctx context.Context, policy string) (map[string][]string, error) {
 	var has struct {
 		Spec struct {
 			Variables []struct {
@@ -137,7 +137,7 @@ type othersOf struct {
 // checkOthers looks for pods and claims of others, from before the policies or from where they are
 // not applied, that the policies would refuse. It says nothing where it may not look at all
 // namespaces.
-func (c *Client) checkOthers(ctx context.Context) (list Checks, err error) {
+func (c checker) checkOthers(ctx context.Context) (list Checks, err error) {
 	kept, ok, err := c.Kept(ctx)
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func (c *Client) checkOthers(ctx context.Context) (list Checks, err error) {
 }
 
 // podsOfOthers are those of each namespace that the policies would refuse. One is named, with why.
-func (c *Client) podsOfOthers(ctx context.Context, kept Kept) (list Checks, err error) {
+func (c checker) podsOfOthers(ctx context.Context, kept Kept) (list Checks, err error) {
 	first, count := map[othersOf][2]string{}, map[othersOf]int{}
 	err = c.everywhere(ctx, "/api/v1/pods", func(raw []byte) (metav1.ListMeta, error) {
 		var page corev1.PodList
@@ -203,7 +203,7 @@ func andMore(first string, number int) string {
 }
 
 // claimsOfOthers are those of GPUs of each namespace.
-func (c *Client) claimsOfOthers(ctx context.Context, kept Kept) (list Checks, err error) {
+func (c checker) claimsOfOthers(ctx context.Context, kept Kept) (list Checks, err error) {
 	claims := map[string][]string{}
 	err = c.everywhere(ctx, groupPath+"/resourceclaims", func(raw []byte) (metav1.ListMeta, error) {
 		var page struct {
@@ -231,7 +231,7 @@ func (c *Client) claimsOfOthers(ctx context.Context, kept Kept) (list Checks, er
 
 // openClasses are the device classes of GPUs whose devices pods may ask for by the name of a
 // resource that the policies let through.
-func (c *Client) openClasses(ctx context.Context, kept Kept) (list Checks, err error) {
+func (c checker) openClasses(ctx context.Context, kept Kept) (list Checks, err error) {
 	err = c.everywhere(ctx, groupPath+"/deviceclasses", func(raw []byte) (metav1.ListMeta, error) {
 		var page struct {
 			Metadata metav1.ListMeta `json:"metadata"`
@@ -283,7 +283,7 @@ func (f *foreignClaim) of(classes []string) bool {
 
 // everywhere reads the objects of all namespaces, a page at a time. It reads none where there are
 // none of that kind, or Comb may not.
-func (c *Client) everywhere(ctx context.Context, path string, read func(raw []byte) (metav1.ListMeta, error)) error {
+func (c checker) everywhere(ctx context.Context, path string, read func(raw []byte) (metav1.ListMeta, error)) error {
 	for next := ""; ; {
 		r := c.plain.Get().AbsPath(path).Param("limit", strconv.Itoa(slicesAtOnce))
 		if next != "" {

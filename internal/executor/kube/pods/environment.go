@@ -15,9 +15,9 @@ import (
 )
 
 // A pod has few variables of its own: each costs the API server more than all else that is in a
-// pod, since it keeps track of who set it. So what the platform tells a task is in one variable, as
-// text for the shell that starts the task, and what all tasks of a gang have is in a ConfigMap of
-// the gang.
+// pod, since it keeps track of what set it. So what the platform tells a task is in one variable,
+// as text for the shell that starts the task, and what all tasks of a gang have is in a ConfigMap
+// of the gang.
 const (
 	ownVariables = "COMB_ENV"
 	setVariables = `eval "$` + ownVariables + `"; unset ` + ownVariables + "; "
@@ -65,7 +65,8 @@ func (m *Maker) environment(t Task, role *model.Role) *variables {
 		v.set(one.Name, one.Value, own)
 	}
 	for _, one := range role.Launch.Env {
-		if one.Name != "" && !strings.ContainsAny(one.Name, "=\x00") && !strings.HasPrefix(one.Name, "PAI_") && !strings.HasPrefix(one.Name, "COMB_") && !deviceVariables[one.Name] {
+		if one.Name != "" && !strings.ContainsAny(one.Name, "=\x00") && !strings.HasPrefix(one.Name, "PAI_") &&
+			!strings.HasPrefix(one.Name, "COMB_") && !deviceVariables[one.Name] {
 			v.set(one.Name, one.Value, false)
 		}
 	}
@@ -86,7 +87,8 @@ func (m *Maker) ofGang(t Task) (framework, pai []model.EnvVar) {
 	for i, one := range t.Start.Tasks {
 		tasks[i], meets[i] = one.Task, jobspec.TaskAddress{Host: m.host(t, one.Task), Port: firstPort - 1}
 	}
-	return jobspec.FrameworkEnv(job, t.Task.Task, tasks, meets), jobspec.PAIEnv(jobspec.EnvInput{Job: job, Role: t.Task.Role, Index: t.Task.Index,
+	framework = jobspec.FrameworkEnv(job, t.Task.Task, tasks, meets)
+	return framework, jobspec.PAIEnv(jobspec.EnvInput{Job: job, Role: t.Task.Role, Index: t.Task.Index,
 		Hosts: func(task int32) string { return m.host(t, task) },
 		Ports: func(task int32, label string) []int32 { return portsOf(job, task, label) },
 	})
@@ -129,7 +131,8 @@ func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\
 // commands. Tasks of a role differ by their numbers alone, so its first and its last tell what is
 // the same in all of them. Make compares each task with them all the same.
 func (m *Maker) GangVariables(at model.AttemptID, start *model.Start) map[string]string {
-	if len(start.Tasks) < 2 || slices.ContainsFunc(start.Job.Roles, func(r model.Role) bool { return len(r.Launch.Command) == 0 }) {
+	bare := func(r model.Role) bool { return len(r.Launch.Command) == 0 }
+	if len(start.Tasks) < 2 || slices.ContainsFunc(start.Job.Roles, bare) {
 		return nil
 	}
 	last := map[int32]int{} // of each role
@@ -189,7 +192,8 @@ func (m *Maker) GangConfigs(at model.AttemptID, shared map[string]string) (list 
 		if room -= size; room < 0 || len(list) == 0 {
 			yes := true
 			list = append(list, &corev1.ConfigMap{Immutable: &yes, Data: map[string]string{},
-				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", m.attempt(at), len(list)), Labels: map[string]string{ClusterLabel: m.Short()}}})
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", m.attempt(at), len(list)),
+					Labels: map[string]string{ClusterLabel: m.Short()}}})
 			room = gangBytes - size
 		}
 		list[len(list)-1].Data[name] = shared[name]
@@ -200,7 +204,8 @@ func (m *Maker) GangConfigs(at model.AttemptID, shared map[string]string) (list 
 // fromGang lets a pod have the shared variables of its gang.
 func (m *Maker) fromGang(t Task) (from []corev1.EnvFromSource) {
 	for _, c := range m.GangConfigs(t.Attempt, t.Shared) {
-		from = append(from, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: c.Name}}})
+		ref := corev1.LocalObjectReference{Name: c.Name}
+		from = append(from, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: ref}})
 	}
 	return from
 }

@@ -41,8 +41,6 @@ const (
 const (
 	// Container is the name of the container of the task.
 	Container = "task"
-	// Scheduler is named by pods that Comb binds: kube-scheduler does not look at them.
-	Scheduler = "comb.dev"
 
 	workDir   = "/comb/work"
 	scriptDir = "/comb/script"
@@ -388,12 +386,6 @@ func taintsOf(resource string) (keys []string) {
 		}
 	}
 	return keys
-}
-
-// TakesAnyRoom reports whether a pod needs nothing of its node but room: no claim, and no volume
-// that others provide.
-func TakesAnyRoom(pod *corev1.Pod) bool {
-	return len(pod.Spec.ResourceClaims) == 0 && !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
 }
 
 // Tolerates reports whether pods go on a node with a taint. resources are those of its device

@@ -35,7 +35,8 @@ type State struct {
 	JobFault, Fetch, Program bool
 }
 
-// Slim drops from a pod what Comb does not read once the pod is made: a server keeps a copy of each.
+// Slim drops from a pod what Comb does not read once the pod is made: a server keeps a copy of
+// each.
 func Slim(pod *corev1.Pod) {
 	keep := corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulerName: pod.Spec.SchedulerName, Affinity: pod.Spec.Affinity,
 		ResourceClaims: pod.Spec.ResourceClaims, Resources: pod.Spec.Resources, Overhead: pod.Spec.Overhead}
@@ -51,7 +52,8 @@ func Slim(pod *corev1.Pod) {
 	}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		keep.InitContainers = append(keep.InitContainers, corev1.Container{Name: c.Name, Image: c.Image, RestartPolicy: c.RestartPolicy, Resources: c.Resources})
+		keep.InitContainers = append(keep.InitContainers,
+			corev1.Container{Name: c.Name, Image: c.Image, RestartPolicy: c.RestartPolicy, Resources: c.Resources})
 	}
 	for i := range pod.Spec.Volumes {
 		if v := &pod.Spec.Volumes[i]; v.Name == tokenVolume {

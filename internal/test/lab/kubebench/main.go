@@ -68,7 +68,8 @@ func run(ctx context.Context, bin string, nodes int) error {
 	if err := b.bare(ctx); err != nil {
 		return err
 	}
-	if err := b.serving(ctx, bin, filepath.Join(dir, "plain"), "comb", b.small, b.gang, b.reclaim, b.never, b.memory); err != nil {
+	err = b.serving(ctx, bin, filepath.Join(dir, "plain"), "comb", b.small, b.gang, b.reclaim, b.never, b.memory)
+	if err != nil {
 		return err
 	}
 	// The program of simulated pods is never started: what it costs the nodes is not measured.
@@ -79,7 +80,8 @@ func run(ctx context.Context, bin string, nodes int) error {
 func (b *bench) serving(ctx context.Context, bin, dir, label string, steps ...func(context.Context) error) error {
 	var more []string
 	if label != "comb" {
-		more = []string{"--pod-image", "local.test/comb:1", "--pod-url", "https://127.0.0.1:8421", "--pod-listen", "127.0.0.1:0"}
+		more = []string{"--pod-image", "local.test/comb:1", "--pod-url", "https://127.0.0.1:8421",
+			"--pod-listen", "127.0.0.1:0"}
 	}
 	if err := b.serve(ctx, bin, dir, more...); err != nil {
 		return err
@@ -206,7 +208,8 @@ func plainPod(name, node string) *corev1.Pod {
 	no, yes, uid := false, true, int64(1000)
 	p := &corev1.Pod{}
 	p.Name = name
-	gpu := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
+	gpu := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "cpu": resource.MustParse("1"),
+		"memory": resource.MustParse("1Gi")}
 	p.Spec = corev1.PodSpec{AutomountServiceAccountToken: &no, NodeSelector: map[string]string{corev1.LabelHostname: node},
 		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 		Containers: []corev1.Container{{Name: "task", Image: "none", Command: []string{"sh", "-c", "sleep 1000"},

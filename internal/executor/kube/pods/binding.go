@@ -1,0 +1,58 @@
+package pods
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Scheduler is named by pods that Comb binds: kube-scheduler does not look at them.
+const Scheduler = "comb.dev"
+
+// ChooseBinder decides what binds a new pod to its node. kube-scheduler does where it knows what
+// Comb does not: claims, volumes, and how much is left on a node whose CPUs others use (shared). A
+// node that a taint keeps for Comb alone stands in the pod itself. All else Comb binds.
+func ChooseBinder(pod *corev1.Pod, n *corev1.Node, shared bool) {
+	foreign := func(t corev1.Taint) bool { return keepsOff(&t) && !Tolerates(&t, Offered(n)...) }
+	kept := func(t corev1.Taint) bool { return keepsOff(&t) && !OwnTaint(t.Key) }
+	switch {
+	case n == nil || n.Spec.Unschedulable || shared || !takesAnyRoom(pod):
+	case slices.ContainsFunc(n.Spec.Taints, foreign):
+	case slices.ContainsFunc(n.Spec.Taints, kept):
+		pod.Spec.NodeName = n.Name
+	default:
+		pod.Spec.SchedulerName = Scheduler
+	}
+}
+
+// WaitsForComb reports whether a pod waits for Comb to bind it.
+func WaitsForComb(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && pod.Spec.SchedulerName == Scheduler && pod.DeletionTimestamp == nil
+}
+
+// takesAnyRoom reports whether a pod needs nothing of its node but room: no claim, and no volume
+// that others provide.
+func takesAnyRoom(pod *corev1.Pod) bool {
+	provided := func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil }
+	return len(pod.Spec.ResourceClaims) == 0 && !slices.ContainsFunc(pod.Spec.Volumes, provided)
+}
+
+// keepsOff reports whether a taint keeps pods off a node.
+func keepsOff(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
+
+// OwnTaint reports whether a taint is one that Kubernetes sets itself, for a state that is told
+// otherwise.
+func OwnTaint(key string) bool {
+	return key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable || key == corev1.TaintNodeUnschedulable
+}
+
+// Offered returns the resources of a node's device plugins, of any kind.
+func Offered(n *corev1.Node) (list []string) {
+	for name, q := range n.Status.Capacity {
+		if strings.Contains(string(name), "/") && q.Sign() > 0 {
+			list = append(list, string(name))
+		}
+	}
+	return list
+}
