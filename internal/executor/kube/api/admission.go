@@ -138,7 +138,7 @@ func (c checker) checkPolicy(ctx context.Context, name string) (Check, error) {
 	case len(has.Spec.Validations) == 0:
 		why, next = "it refuses nothing", ApplyAdmission
 	case revisionOf(has.Metadata.Annotations) < revision:
-		why, next = "it is of an older Comb", ApplyAdmission
+		why, next = "it is of an older Comb", ApplyAdmission+" with your lists in it, or helm upgrade"
 	}
 	check.OK, check.Problem, check.Next = why == "" && err == nil, why, next
 	return check, err

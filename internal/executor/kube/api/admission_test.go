@@ -250,7 +250,7 @@ func TestCheckCluster(t *testing.T) {
 	want := []string{
 		"version v1.29.1: Comb needs 1.34 or later: upgrade the Kubernetes cluster",
 		"namespace comb: it is missing: kubectl create namespace comb",
-		"right list nodes, watch nodes, list pods of all namespaces, watch pods of all namespaces, create pods, get pods, list pods, watch pods, patch pods, delete pods, get pods/log, create pods/binding, create secrets, delete secrets, create configmaps, create services: Comb lacks the right: kubectl apply -n comb -f deploy/kubernetes/rights.yaml",
+		"right list nodes, watch nodes, list pods of all namespaces, watch pods of all namespaces, create pods, get pods, list pods, watch pods, patch pods, delete pods, get pods/log, create pods/binding, create secrets, delete secrets, create configmaps, delete configmaps, create services, delete services: Comb lacks the right: kubectl apply -n comb -f deploy/kubernetes/rights.yaml",
 		"API admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy: the API server does not serve it: it is older than Kubernetes 1.30, or was started without it (--runtime-config): switch it on, and kubectl apply -f deploy/kubernetes/admission.yaml",
 	}
 	if got := list.Failed().Lines(); !slices.Equal(got, want) {

@@ -165,7 +165,8 @@ var rights = []right{{"list", "nodes", "", true, ""}, {"watch", "nodes", "", tru
 	{"create", "pods", "", false, ""}, {"get", "pods", "", false, ""},
 	{"list", "pods", "", false, ""}, {"watch", "pods", "", false, ""},
 	{"patch", "pods", "", false, ""}, {"delete", "pods", "", false, ""}, {"get", "pods", "log", false, ""}, {"create", "pods", "binding", false, ""},
-	{"create", "secrets", "", false, ""}, {"delete", "secrets", "", false, ""}, {"create", "configmaps", "", false, ""}, {"create", "services", "", false, ""}}
+	{"create", "secrets", "", false, ""}, {"delete", "secrets", "", false, ""}, {"create", "configmaps", "", false, ""}, {"delete", "configmaps", "", false, ""},
+	{"create", "services", "", false, ""}, {"delete", "services", "", false, ""}}
 
 // claimRights are those for claims of devices.
 var claimRights = []right{{"list", "resourceslices", "", true, Group}, {"list", "resourceclaims", "", true, Group},
@@ -360,22 +361,31 @@ func (c *Client) Release(ctx context.Context, pod *corev1.Pod, finalizer string)
 	return c.unlessGone(ctx, pod.Name, pod.UID, c.rest.Patch(types.StrategicMergePatchType).Namespace(c.namespace).Resource("pods").Name(pod.Name).Body(body).Do(ctx).Error())
 }
 
-// MakeService makes a service, unless there is one of that name.
+// MakeService makes a service, and replaces one of that name.
 func (c *Client) MakeService(ctx context.Context, s *corev1.Service) error {
-	err := c.rest.Post().Namespace(c.namespace).Resource("services").Body(s).Do(ctx).Error()
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
+	return c.replace(ctx, "services", s.Name, s)
 }
 
-// MakeConfigMap makes a ConfigMap, unless there is one of that name.
+// MakeConfigMap makes a ConfigMap, and replaces one of that name.
 func (c *Client) MakeConfigMap(ctx context.Context, m *corev1.ConfigMap) error {
-	err := c.rest.Post().Namespace(c.namespace).Resource("configmaps").Body(m).Do(ctx).Error()
-	if apierrors.IsAlreadyExists(err) {
-		return nil
+	return c.replace(ctx, "configmaps", m.Name, m)
+}
+
+// replace makes an object, and replaces one of that name: it may be a user's, made to be taken for
+// Comb's.
+func (c *Client) replace(ctx context.Context, resource, name string, o runtime.Object) error {
+	post := func() error {
+		return c.rest.Post().Namespace(c.namespace).Resource(resource).Body(o).Do(ctx).Error()
 	}
-	return err
+	err := post()
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	err = c.rest.Delete().Namespace(c.namespace).Resource(resource).Name(name).Do(ctx).Error()
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return post()
 }
 
 // MakeEvent writes an event about an object of the namespace. It is tried once.
@@ -385,15 +395,7 @@ func (c *Client) MakeEvent(ctx context.Context, v *corev1.Event) error {
 
 // MakeSecret makes a secret, and replaces one of that name.
 func (c *Client) MakeSecret(ctx context.Context, s *corev1.Secret) error {
-	post := func() error { return c.rest.Post().Namespace(c.namespace).Resource("secrets").Body(s).Do(ctx).Error() }
-	err := post()
-	if !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	if err := c.rest.Delete().Namespace(c.namespace).Resource("secrets").Name(s.Name).Do(ctx).Error(); err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	return post()
+	return c.replace(ctx, "secrets", s.Name, s)
 }
 
 // PullSecrets are the names of the Secrets with which the images of a service account's pods are

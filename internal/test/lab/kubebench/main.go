@@ -13,9 +13,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,6 +67,9 @@ func run(ctx context.Context, bin string, nodes int) error {
 		return err
 	}
 	b := &bench{Figures: lab.Figures{Out: os.Stdout}, nodes: nodes, kube: kube, parts: parts}
+	if err := b.idle(ctx); err != nil {
+		return err
+	}
 	if err := b.bare(ctx); err != nil {
 		return err
 	}
@@ -73,13 +78,46 @@ func run(ctx context.Context, bin string, nodes int) error {
 		return err
 	}
 	// The program of simulated pods is never started: what it costs the nodes is not measured.
-	return b.serving(ctx, bin, filepath.Join(dir, "linked"), "comb_with_pod_image", b.small, b.gang, b.memory)
+	err = b.serving(ctx, bin, filepath.Join(dir, "linked"), "comb_with_pod_image", b.small, b.gang, b.memory)
+	if err != nil {
+		return err
+	}
+	if err := keepForGPUs(ctx); err != nil {
+		return err
+	}
+	return b.serving(ctx, bin, filepath.Join(dir, "kept"), "comb_on_kept_nodes", b.small)
+}
+
+// idle prints what each part uses in a second while there are no pods: a load that takes longer has
+// more of it.
+func (b *bench) idle(ctx context.Context) error {
+	const long = 10 * time.Second
+	before := b.parts.now()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(long):
+	}
+	used := b.parts.now().since(before)
+	for _, name := range slices.Sorted(maps.Keys(used.cpu)) {
+		b.Print("idle_cpu_of_a_second", used.cpu[name].Seconds()*1000/long.Seconds(), "ms", "part", name)
+	}
+	return nil
+}
+
+// keepForGPUs taints all nodes as those with GPUs often are: Comb's pods are made on such nodes.
+func keepForGPUs(ctx context.Context) error {
+	out, err := exec.CommandContext(ctx, "kubectl", "taint", "nodes", "--all", "nvidia.com/gpu=:NoSchedule").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("taint the nodes: %w: %s", err, out)
+	}
+	return nil
 }
 
 // serving runs the steps of one server, and removes its pods.
 func (b *bench) serving(ctx context.Context, bin, dir, label string, steps ...func(context.Context) error) error {
 	var more []string
-	if label != "comb" {
+	if label == "comb_with_pod_image" {
 		more = []string{"--pod-image", "local.test/comb:1", "--pod-url", "https://127.0.0.1:8421",
 			"--pod-listen", "127.0.0.1:0"}
 	}
