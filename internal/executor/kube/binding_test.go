@@ -1,6 +1,10 @@
 package kube_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/combsched/comb/internal/core/cell"
@@ -64,5 +68,40 @@ func TestServiceOfAGang(t *testing.T) {
 	d.restart()
 	d.e.Do(model.Action{Attempt: at, Grace: model.Second})
 	d.until("all are gone", func() bool { return len(d.api.Objects("pods"))+len(d.api.Objects("services")) == 0 })
+	d.finish()
+}
+
+// A binding that is refused for good ends the task, and blames no node.
+func TestBindingRefused(t *testing.T) {
+	d := newDriver(t, 5)
+	d.api.Deny("bindings", true)
+	at := d.of("v", "n0")
+	d.until("it is told", func() bool { d.mu.Lock(); defer d.mu.Unlock(); _, ended := d.ended[at]; return ended })
+	d.mu.Lock()
+	if x := d.ended[at]; x.Cause != model.NeverStarted || !strings.Contains(x.Message, "refuses the binding") {
+		t.Errorf("it ended with %+v", x)
+	}
+	d.mu.Unlock()
+	d.api.Deny("bindings", false)
+	d.finish()
+}
+
+// Where the disk is full once just after a gang's first pod was made, the others are made later.
+func TestNoteFailsOnce(t *testing.T) {
+	d := newDriver(t, 6)
+	d.api.Linger()
+	d.until("n0 is up", func() bool { return !d.isDown("n0") })
+	dir := filepath.Join(d.dir, "jobs", fmt.Sprint(d.next+1), "0.1", "0")
+	if err := os.MkdirAll(filepath.Join(dir, "pod.json"), 0o700); err != nil { // no file can be written there
+		t.Fatal(err)
+	}
+	at := d.of("v", "n0", "n2")
+	d.until("it is tried", func() bool { return len(d.api.Objects("pods")) == 0 })
+	if err := os.Remove(filepath.Join(dir, "pod.json")); err != nil {
+		t.Fatal(err)
+	}
+	for n := range int32(2) {
+		d.runsIn("comb", at, n)
+	}
 	d.finish()
 }

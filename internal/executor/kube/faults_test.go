@@ -198,6 +198,9 @@ func (d *driver) hear(f model.Fact) {
 		d.ended[f.Attempt] = f.Exit
 		d.free(f.Attempt, f.Task, fmt.Sprintf("ended with %+v", f.Exit))
 	case model.TaskRefused:
+		if g := d.gangs[f.Attempt]; g != nil && !g.start.Job.Hints.Suspendable && strings.Contains(f.Reason, simapi.OutOfDevices) {
+			d.t.Errorf("task %d of %v was bound before its node was free: %s", f.Task, f.Attempt, f.Reason)
+		}
 		d.refused[f.Attempt] = f.Reason
 		if f.Job {
 			d.jobFaults = append(d.jobFaults, f.Attempt)

@@ -293,15 +293,44 @@ type home struct {
 	led   bool   // its first task's pod has what all tasks need, or there will be none
 
 	shares sync.Once
-	vars   map[string]string // see pods.GangVariables
+	vars   *pods.Shared // see pods.GangVariables
 
 	whose func() (executor.Identity, error) // as which user and group the gang's tasks run
 }
 
-// shared are the variables that all tasks of the attempt have.
-func (h *home) shared(e *Executor, t *podTask) map[string]string {
+// variables are those that all tasks of the attempt have.
+func (h *home) variables(e *Executor, t *podTask) *pods.Shared {
 	h.shares.Do(func() { h.vars = e.maker.GangVariables(t.at, t.start) })
 	return h.vars
+}
+
+// shared are those that a pod has from the gang's ConfigMaps. A new server relies on none for the
+// pods that it makes: an earlier one may have made none, and tasks that have ended are not told.
+func (h *home) shared(e *Executor, t *podTask) *pods.Shared {
+	if h.known {
+		return nil
+	}
+	return h.variables(e, t)
+}
+
+// releases reports whether the kubelet of a node still counts a pod of Comb whose task has ended:
+// until it says that the pod has ended, too, it refuses others for want of room.
+func (s *podNamespaces) releases(node string) bool {
+	s.e.mu.Lock()
+	var ended []named
+	seen := s.e.seenOf(node)
+	for _, t := range seen.tasks { // in any order
+		ended = append(ended, named{name: t.name, space: t.space})
+	}
+	for _, stray := range seen.strays { // likewise
+		ended = append(ended, stray)
+	}
+	s.e.mu.Unlock()
+	return slices.ContainsFunc(ended, func(n named) bool {
+		pod := s.pod(n.space, n.name)
+		return pod != nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed &&
+			pods.Look(pod, false).Phase == pods.Ended
+	})
 }
 
 // begun reports whether the pod of a task may be made: the first task of a gang comes first, since
@@ -528,7 +557,8 @@ func (s *podNamespaces) stray(sp *podNamespace, pod *corev1.Pod) bool {
 	e.add(&podTask{named: named{key: key, name: pod.Name, space: sp.name}, dir: e.taskDir(at, n), at: at,
 		uid: pod.UID, stray: true,
 		stopOrder: stopOrder{stop: true, grace: model.Duration(pods.DefaultGrace.Microseconds())}})
-	e.seenOf(pods.NodeOf(pod)).lost[key] = true
+	seen := e.seenOf(pods.NodeOf(pod))
+	seen.lost[key], seen.strays[key] = true, named{key: key, name: pod.Name, space: sp.name}
 	return true
 }
 
@@ -570,5 +600,11 @@ func (s *podNamespaces) lookForForged() {
 func (s *podNamespaces) isForged(pod *corev1.Pod) bool {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	return pod.Spec.NodeName != "" && !ended && pod.Labels[pods.ClusterLabel] == s.e.maker.Short() &&
-		!s.ours(pod.Namespace, pod.Name) && !s.e.maker.Sealed(pod)
+		!s.ours(pod.Namespace, pod.Name) && (!s.e.maker.Sealed(pod) || s.copied(pod))
+}
+
+// copied reports whether a sealed pod is a user's copy of one that has ended.
+func (s *podNamespaces) copied(pod *corev1.Pod) bool {
+	at, n, ok := s.e.maker.Parse(pod.Name)
+	return ok && s.forged(at, n, pod)
 }

@@ -43,6 +43,7 @@ type nodeSeen struct {
 	silent  time.Time           // since when Kubernetes has heard nothing of it
 	downs   []time.Time         // when it went down lately
 	tasks   map[string]*podTask // that are placed there, by the name of the pod
+	strays  map[string]named    // pods there that are no task's, by their keys
 	lost    map[string]bool     // pods that must be gone before it is up
 	again   *time.Timer         // the timer for the next look at it
 	fault   *fault              // of its leaves, as told last; nil: never told
@@ -55,7 +56,7 @@ type nodeSeen struct {
 func (e *Executor) seenOf(name string) *nodeSeen {
 	s := e.seen[name]
 	if s == nil {
-		s = &nodeSeen{tasks: map[string]*podTask{}, lost: map[string]bool{}}
+		s = &nodeSeen{tasks: map[string]*podTask{}, strays: map[string]named{}, lost: map[string]bool{}}
 		e.seen[name] = s
 	}
 	return s

@@ -265,6 +265,9 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	case !sp.synced():
 		return spacePause, nil
 	}
+	if !t.home.begun(t) {
+		return 0, nil // the first of its gang queues it
+	}
 	pod, own, refused, err := e.buildPod(ctx, t)
 	switch {
 	case err != nil:
@@ -272,16 +275,14 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	case refused != nil:
 		return 0, e.refuse(t, *refused)
 	}
-	if !t.home.begun(t) {
-		return 0, nil // the first of its gang queues it
-	}
 	if err := sp.pulls.add(ctx, sp.api, e.o.PullSecrets, pod, e.o.Log); err != nil {
 		return 0, err
 	}
 	if err := t.note(); err != nil {
 		return 0, err
 	}
-	pods.ChooseBinder(pod, e.node(pods.NodeOf(pod)), e.others.ask(pods.NodeOf(pod)))
+	node := pods.NodeOf(pod)
+	pods.ChooseBinder(pod, e.node(node), e.others.ask(node) || e.spaces.releases(node))
 	made, err := t.in(e).Create(ctx, pod)
 	switch {
 	case err == nil:
@@ -352,14 +353,21 @@ func (e *Executor) buildPod(ctx context.Context, t *podTask) (pod *corev1.Pod, o
 	if err != nil {
 		return nil, own, &model.TaskRefused{Reason: err.Error(), Job: true}, nil
 	}
-	if t.leads() {
-		own.service, own.configs = e.maker.Service(t.at), e.maker.GangConfigs(t.at, t.home.shared(e, t))
-	}
+	gang := e.ofGang(t)
+	own.service, own.configs = gang.service, gang.configs
 	pod, own.secrets, err = e.maker.Make(pods.Task{UID: int64(id.UID), GID: int64(id.GID), Network: network, Offers: pods.Offered(node), Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: cmp.Or(t.ts.SKU.Resource, resourceOf(node)), Shared: t.home.shared(e, t), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, ServerLink: e.o.ServerLink})
 	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
 		return nil, own, &model.TaskRefused{Reason: cannot.Why, Job: true}, nil
 	}
 	return pod, own, nil, err
+}
+
+// ofGang is what belongs to a task's gang, where the task leads it.
+func (e *Executor) ofGang(t *podTask) (own owned) {
+	if t.leads() {
+		own.service, own.configs = e.maker.Service(t.at), e.maker.GangConfigs(t.at, t.home.variables(e, t))
+	}
+	return own
 }
 
 // supply makes what a pod owns, and notes that the pod is the task's. What must wait for others
@@ -407,28 +415,47 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 		return 0, fmt.Errorf("make the %s of pod %s: %w", what, t.name, err)
 	}
 	t.record.UID, t.waits = pod.UID, time.Time{}
-	e.identify(t)
 	if err := t.note(); err != nil {
+		t.record.UID = "" // it was not written: it is taken over again
 		return 0, err
 	}
+	e.identify(t)
 	t.fresh.pod, t.fresh.at = pod, time.Now()
 	e.letFollow(t)
-	return 0, e.bind(ctx, t, pod)
+	e.queue.Add(t.key)
+	return 0, nil
 }
 
 // bind binds a pod that waits for Comb to bind it. One whose maker was killed before that is bound
-// by the next server. A pod that is gone, ends or is bound is left as it is: the watch tells which.
-func (e *Executor) bind(ctx context.Context, t *podTask, pod *corev1.Pod) error {
+// by the next server. Where the API server says that the pod was changed, the watch tells how: it
+// is gone, ends or is bound, or is to be bound again soon. What will never be bound is given up.
+func (e *Executor) bind(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Duration, error) {
 	if t.fresh.bound || t.stray || !pods.WaitsForComb(pod) {
-		return nil
+		return 0, nil
 	}
-	node := string(t.ts.Place.Node)
-	if err := t.in(e).Bind(ctx, pod, node); err != nil && !api.Changed(err) {
-		return fmt.Errorf("bind pod %s to node %s: %w", t.name, node, err)
+	name := string(t.ts.Place.Node)
+	if n := e.node(name); n != nil && pods.KeptFrom(n) {
+		why := "node " + name + " takes no pods any more: it was cordoned or tainted before its pod was bound"
+		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: why})
 	}
-	t.fresh.bound = true
-	return nil
+	err := t.in(e).Bind(ctx, pod, name)
+	switch {
+	case err == nil:
+		t.fresh.bound = true
+	case api.Changed(err):
+		return bindPause, nil
+	case api.NeverAccepts(err):
+		t.record.NamespaceFault = true
+		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: "Kubernetes refuses the binding of its pod: " + api.ErrorText(err)})
+	default:
+		err = fmt.Errorf("bind pod %s to node %s: %w", t.name, name, err)
+		return 0, err
+	}
+	return 0, nil
 }
+
+// bindPause is how long to wait before a pod that was changed is bound again.
+const bindPause = time.Second
 
 // giveUp ends a pod that will not run, and notes what to tell when it is gone.
 func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f model.TaskRefused) error {
@@ -460,7 +487,7 @@ func (e *Executor) takeOver(ctx context.Context, t *podTask, w wanted, pod *core
 	case err != nil:
 		return 0, err
 	case refused != nil: // it could be made earlier: what is missing now does not end it
-		own = owned{}
+		own = e.ofGang(t)
 	}
 	return e.supply(ctx, t, pod, own)
 }
@@ -504,8 +531,11 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 		}
 		return 0, nil
 	case state.Phase == pods.Waits:
-		if err := e.bind(ctx, t, pod); err != nil {
-			return 0, err
+		if again, err := e.bind(ctx, t, pod); err != nil || t.refused != nil {
+			return again, err
+		} else if again > 0 {
+			left, err := e.wait(ctx, t, pod, state)
+			return min(left, again), err
 		}
 		return e.wait(ctx, t, pod, state)
 	}
@@ -732,6 +762,7 @@ func (e *Executor) drop(t *podTask) {
 		t.log.stop()
 	}
 	t.sent.close()
+	e.letFollow(t)
 	defer e.unfence(t)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -740,6 +771,10 @@ func (e *Executor) drop(t *podTask) {
 	e.tokens.forget(t.key)
 	if t.ts != nil {
 		delete(e.seenOf(string(t.ts.Place.Node)).tasks, t.key)
+	} else {
+		for _, seen := range e.seen { // it is at one of them
+			delete(seen.strays, t.key)
+		}
 	}
 	if c := e.crews[t.at.Job]; c != nil {
 		if delete(c.tasks, t.key); len(c.tasks) == 0 {

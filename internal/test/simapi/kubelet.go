@@ -39,6 +39,7 @@ type container struct {
 	kill    int64 // or by its kubelet; 0 is never
 	code    int32
 	over    bool
+	told    int64 // the version at which its end was told: that its pod has ended follows later
 }
 
 // AddNode makes a node with a kubelet, or brings one back, without containers.
@@ -341,6 +342,7 @@ func (s kubelets) see(pod *corev1.Pod) {
 		m := s.machines[node]
 		switch {
 		case pod.Spec.SchedulerName != "" || m == nil || !m.kubelet || deleted || s.rand.IntN(4) > 0:
+		case s.releases(m, pod): // a scheduler waits for that
 		case s.allocate(pod, node):
 			pod.Spec.NodeName, pod.Status.Conditions = node, nil
 			s.put("pods", pod)
@@ -384,6 +386,8 @@ func (s kubelets) sync(m *machine, pod *corev1.Pod) {
 		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"}}
 	case c == nil && deleted:
 		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "Deleted"
+	case c == nil && s.releases(m, pod):
+		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, OutOfDevices
 	case c == nil:
 		if s.rand.IntN(4) > 0 {
 			return
@@ -414,11 +418,15 @@ func (s kubelets) sync(m *machine, pod *corev1.Pod) {
 		pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "10.0.0.1"
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, ContainerID: "sim://" + string(pod.UID),
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.began}}}}
-	case c.over:
+	case c.told > 0 && s.rand.IntN(4) > 0:
+		return
+	case c.told > 0:
 		pod.Status.Phase = corev1.PodSucceeded
 		if c.code != 0 {
 			pod.Status.Phase = corev1.PodFailed
 		}
+	case c.over:
+		c.told = s.version + 1
 		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: c.code, StartedAt: c.began, FinishedAt: metav1.Now()}}
 	case deleted && c.kill == 0:
 		c.kill = s.tick + int64(s.rand.IntN(20))
@@ -433,17 +441,42 @@ func (s kubelets) sync(m *machine, pod *corev1.Pod) {
 	s.put("pods", pod)
 }
 
+// OutOfDevices is why a kubelet refuses a pod: the devices that it is given are of a pod that has not
+// ended, although its container has.
+const OutOfDevices = "OutOfDevices"
+
+// releases reports whether the devices of a pod are still those of another one, of which it was told
+// before this one was made that its container has ended. s.mu is held.
+func (s kubelets) releases(m *machine, pod *corev1.Pod) bool {
+	var made int64 // the version at which it was made
+	_, _ = fmt.Sscanf(string(pod.UID), "uid-%d", &made)
+	for _, c := range m.containers {
+		other, there := s.objects["pods"][c.pod].(*corev1.Pod)
+		shares := func(d string) bool { return slices.Contains(c.devices, d) }
+		if c.told > 0 && c.told < made && there && !ended(other) && m.containers[other.UID] == c && slices.ContainsFunc(devicesOf(pod), shares) {
+			return true
+		}
+	}
+	return false
+}
+
+// devicesOf are those that the variables of a pod give it.
+func devicesOf(pod *corev1.Pod) []string {
+	for _, e := range pod.Spec.Containers[0].Env {
+		if e.Name == "NVIDIA_VISIBLE_DEVICES" && e.Value != "void" {
+			return strings.Split(e.Value, ",")
+		}
+	}
+	return nil
+}
+
 // start starts a container, and notes when it is given a device that another one has. s.mu is held.
 func (s kubelets) start(m *machine, pod *corev1.Pod) *container {
 	c := &container{pod: keyOf(pod), began: metav1.Now(), ends: s.tick + 5 + int64(s.rand.IntN(1000)), code: []int32{0, 0, 1, 3}[s.rand.IntN(4)]}
 	if s.linger {
 		c.ends = math.MaxInt64
 	}
-	for _, e := range pod.Spec.Containers[0].Env {
-		if e.Name == "NVIDIA_VISIBLE_DEVICES" && e.Value != "void" {
-			c.devices = strings.Split(e.Value, ",")
-		}
-	}
+	c.devices = devicesOf(pod)
 	for _, claim := range s.claimsOf(pod) {
 		for _, given := range claim.Status.Allocation.Devices.Results {
 			c.devices = append(c.devices, given.Device)

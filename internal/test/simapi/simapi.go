@@ -490,7 +490,9 @@ func (s *Server) bind(o metav1.Object, body []byte) (json.RawMessage, error) {
 	switch {
 	case !ok:
 		return nil, apierrors.NewNotFound(which, b.Name)
-	case b.UID != "" && b.UID != pod.UID, pod.DeletionTimestamp != nil, pod.Spec.NodeName != "":
+	case s.denied["bindings"]:
+		return nil, apierrors.NewForbidden(which, b.Name, errors.New("it may not be bound"))
+	case b.UID != "" && b.UID != pod.UID, pod.DeletionTimestamp != nil, pod.Spec.NodeName != "", s.happens("conflict", s.faults.Busy):
 		return nil, apierrors.NewConflict(which, b.Name, errors.New("it cannot be bound"))
 	}
 	pod = pod.DeepCopy()

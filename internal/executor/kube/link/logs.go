@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -18,11 +19,31 @@ type logTaker struct {
 	coming  chan struct{} // a place for each that comes
 	written chan struct{} // likewise for each that is written
 	pace    *pace         // in KiB
+
+	mu   sync.Mutex
+	from map[string]bool // the pods of which a block comes: one at a time
+}
+
+// enters reports whether no other block of a pod comes now, and notes that one does.
+func (l *logTaker) enters(pod string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.from[pod] {
+		return false
+	}
+	l.from[pod] = true
+	return true
+}
+
+func (l *logTaker) leaves(pod string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.from, pod)
 }
 
 func newLogTaker(log func(pod string, b LogBlock) (int64, error)) *logTaker {
 	return &logTaker{log: log, coming: make(chan struct{}, maxLogs), written: make(chan struct{}, logsAtOnce),
-		pace: newPace(time.Now, logEvery, logAtOnce)}
+		pace: newPace(time.Now, logEvery, logAtOnce), from: map[string]bool{}}
 }
 
 func (l *logTaker) take(w http.ResponseWriter, r *http.Request, pod string) {
@@ -31,6 +52,11 @@ func (l *logTaker) take(w http.ResponseWriter, r *http.Request, pod string) {
 		http.Error(w, "some of a log says from which byte of all it is, and has at most 256 KiB", http.StatusBadRequest)
 		return
 	}
+	if !l.enters(pod) {
+		fail(w, ErrSoon)
+		return
+	}
+	defer l.leaves(pod)
 	size := max(int(r.ContentLength)>>10, leastLog)
 	if !l.pace.allows(pod, size) {
 		fail(w, ErrSoon)

@@ -60,9 +60,12 @@ func (p *pace) allows(pod string, n int) bool {
 	return true
 }
 
-// spend notes the most that a pod may at once.
+// penalty is how long a pod is refused that had a place for nothing.
+const penalty = 30 * time.Second
+
+// spend notes the most that a pod may at once, and more.
 func (p *pace) spend(pod string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.until[pod] = p.now().Add(time.Duration(p.most) * p.every)
+	p.until[pod] = p.now().Add(time.Duration(p.most)*p.every + penalty)
 }

@@ -14,16 +14,21 @@ const Scheduler = "comb.dev"
 // Comb does not: claims, volumes, and how much is left on a node whose CPUs others use (shared). A
 // node that a taint keeps for Comb alone stands in the pod itself. All else Comb binds.
 func ChooseBinder(pod *corev1.Pod, n *corev1.Node, shared bool) {
-	foreign := func(t corev1.Taint) bool { return keepsOff(&t) && !Tolerates(&t, Offered(n)...) }
 	kept := func(t corev1.Taint) bool { return keepsOff(&t) && !OwnTaint(t.Key) }
 	switch {
-	case n == nil || n.Spec.Unschedulable || shared || !takesAnyRoom(pod):
-	case slices.ContainsFunc(n.Spec.Taints, foreign):
+	case n == nil || shared || KeptFrom(n) || !takesAnyRoom(pod):
 	case slices.ContainsFunc(n.Spec.Taints, kept):
 		pod.Spec.NodeName = n.Name
 	default:
 		pod.Spec.SchedulerName = Scheduler
 	}
+}
+
+// KeptFrom reports whether a node takes no pods of Comb: it is cordoned, or has a taint that they do
+// not tolerate.
+func KeptFrom(n *corev1.Node) bool {
+	foreign := func(t corev1.Taint) bool { return keepsOff(&t) && !Tolerates(&t, Offered(n)...) }
+	return n.Spec.Unschedulable || slices.ContainsFunc(n.Spec.Taints, foreign)
 }
 
 // WaitsForComb reports whether a pod waits for Comb to bind it.

@@ -26,8 +26,10 @@ const (
 	beginningOf = "COMB_BEGINNING_OF_"
 	// longBeginning is how long a beginning must be to be shared, in bytes.
 	longBeginning = 256
-	// gangBytes is the most that one ConfigMap of a gang holds.
-	gangBytes = 900_000
+	// partBytes is how long a part of a text for the shell may be, partsInConfig how many one
+	// ConfigMap holds.
+	partBytes     = 90_000
+	partsInConfig = 8
 )
 
 // forShell matches the names that a shell can set.
@@ -94,43 +96,100 @@ func (m *Maker) ofGang(t Task) (framework, pai []model.EnvVar) {
 	})
 }
 
-// spec are the variables of the pod's spec. shared are those that the gang's ConfigMap sets.
-func (v *variables) spec(shared map[string]string) (env []corev1.EnvVar) {
-	var text strings.Builder
+// spec are the variables of the pod's spec. shared are those that the gang's ConfigMaps set.
+func (m *Maker) spec(v *variables, t Task) (env []corev1.EnvVar) {
+	var own []string // for the shell
 	for _, one := range v.list {
 		if !v.own[one.Name] {
 			env = append(env, corev1.EnvVar{Name: one.Name, Value: escape(one.Value)})
 			continue
 		}
-		if same, has := shared[one.Name]; has && same == one.Value {
+		if same, has := t.Shared.of(one.Name); has && same == one.Value {
 			continue
 		}
 		value := quoted(one.Value)
-		if begins := shared[beginningOf+one.Name]; begins != "" && strings.HasPrefix(one.Value, begins) {
+		if begins, has := t.Shared.of(beginningOf + one.Name); has && strings.HasPrefix(one.Value, begins) {
 			value = `"$` + beginningOf + one.Name + `"` + quoted(one.Value[len(begins):])
 		}
-		fmt.Fprintf(&text, " %s=%s", one.Name, value)
+		own = append(own, "export "+one.Name+"="+value)
 	}
-	if text.Len() == 0 {
+	if len(v.own) == 0 {
 		return env
 	}
-	line := "export" + text.String()
-	for _, name := range slices.Sorted(maps.Keys(shared)) {
-		if _, has := v.at[name]; !has && !strings.HasPrefix(name, beginningOf) {
-			line += "; unset " + name
+	if t.Shared != nil {
+		for _, name := range slices.Sorted(maps.Keys(t.Shared.values)) {
+			if _, has := v.at[name]; !has && !strings.HasPrefix(name, beginningOf) {
+				own = append(own, "unset "+name)
+			}
 		}
 	}
-	return append(env, corev1.EnvVar{Name: ownVariables, Value: escape(line)})
+	parts := m.gangParts(t)
+	if texts := joined(own); len(texts) > 1 {
+		own = nil
+		for _, text := range texts {
+			parts = append(parts, corev1.EnvVar{Name: partName(len(parts)), Value: escape(text)})
+		}
+	}
+	first := make([]string, 0, 2*len(parts)+len(own))
+	for _, part := range parts {
+		first = append(first, `eval "$`+part.Name+`"; unset `+part.Name)
+	}
+	text := strings.Join(append(first, own...), "; ")
+	return append(append(env, parts...), corev1.EnvVar{Name: ownVariables, Value: escape(text)})
+}
+
+// partName names a part of what is too long for one variable, or is the same in all tasks of a
+// gang.
+func partName(i int) string { return fmt.Sprintf("%s_%d", ownVariables, i+1) }
+
+// joined joins statements of a shell to as few texts as Linux allows: one variable has at most 128
+// KiB.
+func joined(statements []string) (texts []string) {
+	first, size := 0, 0
+	for i, one := range statements {
+		if size += len(one) + 2; size > partBytes && i > first {
+			texts = append(texts, strings.Join(statements[first:i], "; "))
+			first, size = i, len(one)+2
+		}
+	}
+	if first < len(statements) {
+		texts = append(texts, strings.Join(statements[first:], "; "))
+	}
+	return texts
 }
 
 // quoted is a text as one word for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
+// Shared are the variables that all tasks of a gang have with the same value, and the long
+// beginnings of those that differ.
+type Shared struct {
+	values map[string]string
+	texts  []string // that set them, for the shell
+}
+
+// of is the shared value of a variable.
+func (s *Shared) of(name string) (value string, has bool) {
+	if s == nil {
+		return "", false
+	}
+	value, has = s.values[name]
+	return value, has
+}
+
+// parts are how many texts set them.
+func (s *Shared) parts() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.texts)
+}
+
 // GangVariables are the variables that all tasks of a gang have with the same value, and the long
 // beginnings of those that differ; nil where the gang has one task, or one whose role has no
 // commands. Tasks of a role differ by their numbers alone, so its first and its last tell what is
 // the same in all of them. Make compares each task with them all the same.
-func (m *Maker) GangVariables(at model.AttemptID, start *model.Start) map[string]string {
+func (m *Maker) GangVariables(at model.AttemptID, start *model.Start) *Shared {
 	bare := func(r model.Role) bool { return len(r.Launch.Command) == 0 }
 	if len(start.Tasks) < 2 || slices.ContainsFunc(start.Job.Roles, bare) {
 		return nil
@@ -172,7 +231,7 @@ func (m *Maker) GangVariables(at model.AttemptID, start *model.Start) map[string
 			shared[beginningOf+name] = value
 		}
 	}
-	return shared
+	return &Shared{shared, gangTexts(shared)}
 }
 
 // beginning is what two texts begin with, in whole characters.
@@ -184,28 +243,45 @@ func beginning(a, b string) string {
 	return strings.ToValidUTF8(a[:n], "")
 }
 
-// GangConfigs are the ConfigMaps that hold the shared variables of a gang, in order.
-func (m *Maker) GangConfigs(at model.AttemptID, shared map[string]string) (list []*corev1.ConfigMap) {
-	room := 0
+// gangTexts set the shared variables of a gang, for the shell. Only those are exported that are a
+// task's own: what begins them is a variable of the shell alone.
+func gangTexts(shared map[string]string) []string {
+	var all []string
 	for _, name := range slices.Sorted(maps.Keys(shared)) {
-		size := len(name) + len(shared[name])
-		if room -= size; room < 0 || len(list) == 0 {
+		set := name + "=" + quoted(shared[name])
+		if !strings.HasPrefix(name, beginningOf) {
+			set = "export " + set
+		}
+		all = append(all, set)
+	}
+	return joined(all)
+}
+
+// GangConfigs are the ConfigMaps that hold the shared variables of a gang, in order.
+func (m *Maker) GangConfigs(at model.AttemptID, shared *Shared) (list []*corev1.ConfigMap) {
+	for i := range shared.parts() {
+		if i%partsInConfig == 0 {
 			yes := true
 			list = append(list, &corev1.ConfigMap{Immutable: &yes, Data: map[string]string{},
-				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", m.attempt(at), len(list)),
-					Labels: map[string]string{ClusterLabel: m.Short()}}})
-			room = gangBytes - size
+				ObjectMeta: metav1.ObjectMeta{Name: m.config(at, i), Labels: map[string]string{ClusterLabel: m.Short()}}})
 		}
-		list[len(list)-1].Data[name] = shared[name]
+		list[len(list)-1].Data[partName(i)] = shared.texts[i]
 	}
 	return list
 }
 
-// fromGang lets a pod have the shared variables of its gang.
-func (m *Maker) fromGang(t Task) (from []corev1.EnvFromSource) {
-	for _, c := range m.GangConfigs(t.Attempt, t.Shared) {
-		ref := corev1.LocalObjectReference{Name: c.Name}
-		from = append(from, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: ref}})
+// config is the name of the ConfigMap that has a part of a gang's shared variables.
+func (m *Maker) config(at model.AttemptID, part int) string {
+	return fmt.Sprintf("%s-%d", m.attempt(at), part/partsInConfig)
+}
+
+// gangParts let a pod have the shared variables of its gang. It names each: so a user that can write
+// ConfigMaps sets no variable that a container runtime reads.
+func (m *Maker) gangParts(t Task) (env []corev1.EnvVar) {
+	for i := range t.Shared.parts() {
+		from := corev1.ConfigMapKeySelector{Key: partName(i)}
+		from.Name = m.config(t.Attempt, i)
+		env = append(env, corev1.EnvVar{Name: partName(i), ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &from}})
 	}
-	return from
+	return env
 }

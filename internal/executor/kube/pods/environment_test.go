@@ -12,20 +12,20 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// environmentOf is what a task's program sees, as Kubernetes and a shell make it. shared are the
-// variables of the gang's ConfigMaps.
-func environmentOf(t *testing.T, c *corev1.Container, shared map[string]string) map[string]string {
+// environmentOf is what a task's program sees, as Kubernetes and a shell make it.
+func environmentOf(t *testing.T, c *corev1.Container, configs []*corev1.ConfigMap) map[string]string {
 	t.Helper()
-	has := maps.Clone(shared)
-	if has == nil {
-		has = map[string]string{}
-	}
-	twice := map[string]bool{}
+	has, twice := map[string]string{}, map[string]bool{}
 	for _, v := range c.Env {
 		if twice[v.Name] {
 			t.Errorf("%s is there twice", v.Name)
 		}
 		twice[v.Name], has[v.Name] = true, strings.ReplaceAll(v.Value, "$$", "$")
+		for _, m := range configs {
+			if from := v.ValueFrom; from != nil && from.ConfigMapKeyRef.Name == m.Name {
+				has[v.Name] = m.Data[from.ConfigMapKeyRef.Key]
+			}
+		}
 	}
 	sh := exec.Command("/bin/sh", "-c", setVariables+"exec env -0")
 	sh.Env = []string{}
@@ -39,7 +39,7 @@ func environmentOf(t *testing.T, c *corev1.Container, shared map[string]string) 
 	env := map[string]string{}
 	for v := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
 		name, value, _ := strings.Cut(v, "=")
-		if name != "PWD" && !strings.HasPrefix(name, beginningOf) {
+		if name != "PWD" {
 			env[name] = value
 		}
 	}
@@ -85,11 +85,8 @@ func TestSharedVariables(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			inMaps := map[string]string{}
-			for _, c := range maker.GangConfigs(gang.Attempt, shared) {
-				maps.Copy(inMaps, c.Data)
-			}
-			want, got := environmentOf(t, &plain.Spec.Containers[0], nil), environmentOf(t, &pod.Spec.Containers[0], inMaps)
+			want := environmentOf(t, &plain.Spec.Containers[0], nil)
+			got := environmentOf(t, &pod.Spec.Containers[0], maker.GangConfigs(gang.Attempt, shared))
 			if !maps.Equal(got, want) {
 				t.Fatalf("task %d has %v, want %v", i, got, want)
 			}
@@ -102,24 +99,36 @@ func TestSharedVariables(t *testing.T) {
 	}
 }
 
-// What does not fit into one ConfigMap goes into more, and each pod names them all.
-func TestLargeGang(t *testing.T) {
+// What does not fit into one variable goes into more, and into more ConfigMaps; a task by itself
+// has more variables.
+func TestManyVariables(t *testing.T) {
 	shared := map[string]string{}
 	for i := range 30 {
-		shared[fmt.Sprint("V", i)] = strings.Repeat("x", 100_000)
+		shared[fmt.Sprint("V", i)] = strings.Repeat("x", 80_000)
 	}
-	all := 0
-	list := maker.GangConfigs(sample().Attempt, shared)
-	for _, c := range list {
+	large := &Shared{shared, gangTexts(shared)}
+	configs := maker.GangConfigs(sample().Attempt, large)
+	for _, c := range configs {
 		if size := c.Size(); size > 1<<20 {
 			t.Errorf("%s has %d bytes", c.Name, size)
 		}
-		all += len(c.Data)
 	}
 	with := sample()
-	with.Shared = shared
-	if from := maker.fromGang(with); all != 30 || len(list) != 4 || len(from) != 4 || from[3].ConfigMapRef.Name != list[3].Name {
-		t.Errorf("%d variables in %d ConfigMaps, %v", all, len(list), from)
+	with.Shared = large
+	parts := maker.gangParts(with)
+	if last := parts[len(parts)-1].ValueFrom.ConfigMapKeyRef; len(parts) != 30 || len(configs) != 4 || last.Name != configs[3].Name || configs[3].Data[last.Key] == "" {
+		t.Errorf("%d parts in %d ConfigMaps, the last %v", len(parts), len(configs), last)
+	}
+	alone := wide(1400)
+	alone.Task = &alone.Start.Tasks[7]
+	pod, _, err := maker.Make(alone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range pod.Spec.Containers[0].Env {
+		if len(v.Value) > 120_000 {
+			t.Errorf("%s has %d bytes", v.Name, len(v.Value))
+		}
 	}
 }
 

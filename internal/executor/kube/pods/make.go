@@ -160,7 +160,7 @@ type Task struct {
 	Offers   []string          // of the node's device plugins: taints of these names are tolerated
 	// Shared are the variables that all tasks of the gang have: see GangVariables. nil: none are
 	// shared.
-	Shared  map[string]string
+	Shared  *Shared
 	Network string // resource of RDMA network devices; "": the task gets none
 	// Storages are those that the job names. Work is the claim that keeps checkpoints; "": there
 	// is none.
@@ -260,8 +260,7 @@ func (m *Maker) Make(t Task) (*corev1.Pod, []*corev1.Secret, error) {
 		Name: Container, Image: role.Launch.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{"/bin/sh", "-c", escape(script)},
 		WorkingDir:      t.beginsIn(role),
-		Env:             m.environment(t, role).spec(t.Shared),
-		EnvFrom:         m.fromGang(t),
+		Env:             m.spec(m.environment(t, role), t),
 		SecurityContext: restricted(),
 		VolumeMounts:    []corev1.VolumeMount{{Name: "work", MountPath: workDir}},
 		Resources:       limits(role, t),
