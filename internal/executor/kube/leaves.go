@@ -44,7 +44,8 @@ func faultOf(n *corev1.Node) (f fault) {
 	}
 	for i := range n.Spec.Taints {
 		if t := &n.Spec.Taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !pods.OwnTaint(t.Key) && !pods.Tolerates(t, pods.Offered(n)...) {
-			f.node = fmt.Sprintf("its node has the taint %s in Kubernetes, which pods of Comb do not tolerate", t.ToString())
+			f.node = fmt.Sprintf("its node has the taint %s in Kubernetes, which pods of Comb do not tolerate",
+				t.ToString())
 			return f
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/combsched/comb/internal/core/model"
@@ -77,4 +79,34 @@ func (h podRequests) count(c *jobMembers) []executor.Member {
 		out = append(out, executor.Member{Role: job.Roles[t.ts.Role].Name, Index: t.ts.Index, Host: h.spaces.pod(t.space, t.name).Status.PodIP, Ports: pods.Ports(job, t.ts), Leaving: t.stop})
 	}
 	return out
+}
+
+// leads reports whether what belongs to a gang belongs to this task's pod.
+func (t *podTask) leads() bool {
+	return t.start != nil && len(t.start.Tasks) > 1 && t.ts.Task == pods.First(t.start)
+}
+
+// first reports whether others of a task's gang have pods, and all of them a higher number. Its
+// pod owns what belongs to the gang. It may be a stray: a new server hears nothing of tasks that
+// have ended.
+func (e *Executor) first(t *podTask) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	keys := e.attempts[t.at]
+	return len(keys) > 1 && !slices.ContainsFunc(keys, func(key string) bool {
+		_, n, ok := e.maker.Parse(baseOf(key))
+		return ok && n < t.number()
+	})
+}
+
+// number is the number of a task in its job.
+func (t *podTask) number() int32 {
+	if t.ts != nil {
+		return t.ts.Task
+	}
+	n, err := strconv.ParseInt(t.name[strings.LastIndexByte(t.name, '-')+1:], 10, 32)
+	if err != nil {
+		return 0 // it is no name of a pod of Comb
+	}
+	return int32(n)
 }

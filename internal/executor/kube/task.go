@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -167,11 +166,6 @@ func (t *podTask) newest(watched *corev1.Pod) *corev1.Pod {
 		return watched
 	}
 	return t.fresh.pod
-}
-
-// leads reports whether what belongs to a gang belongs to this task's pod.
-func (t *podTask) leads() bool {
-	return t.start != nil && len(t.start.Tasks) > 1 && t.ts.Task == pods.First(t.start)
 }
 
 // identify lets other goroutines know which pod is a task's.
@@ -787,31 +781,6 @@ func (e *Executor) drop(t *podTask) {
 	} else if len(left) == 1 {
 		e.queue.Add(left[0]) // the first is removed last
 	}
-}
-
-// first reports whether others of a task's gang have pods, and all of them a higher number. Its
-// pod owns what belongs to the gang. It may be a stray: a new server hears nothing of tasks that
-// have ended.
-func (e *Executor) first(t *podTask) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	keys := e.attempts[t.at]
-	return len(keys) > 1 && !slices.ContainsFunc(keys, func(key string) bool {
-		_, n, ok := e.maker.Parse(baseOf(key))
-		return ok && n < t.number()
-	})
-}
-
-// number is the number of a task in its job.
-func (t *podTask) number() int32 {
-	if t.ts != nil {
-		return t.ts.Task
-	}
-	n, err := strconv.ParseInt(t.name[strings.LastIndexByte(t.name, '-')+1:], 10, 32)
-	if err != nil {
-		return 0 // it is no name of a pod of Comb
-	}
-	return int32(n)
 }
 
 // unfence lets nodes up that waited for a pod to be gone.

@@ -46,7 +46,8 @@ type container struct {
 func (s *Server) AddNode(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.machines[name] = &machine{kubelet: true, devices: map[string][]types.UID{}, containers: map[types.UID]*container{}}
+	s.machines[name] = &machine{kubelet: true, devices: map[string][]types.UID{},
+		containers: map[types.UID]*container{}}
 	n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprint("node-", s.version))}}
 	kubelets{s}.ready(n, true)
 }
@@ -441,12 +442,12 @@ func (s kubelets) sync(m *machine, pod *corev1.Pod) {
 	s.put("pods", pod)
 }
 
-// OutOfDevices is why a kubelet refuses a pod: the devices that it is given are of a pod that has not
-// ended, although its container has.
+// OutOfDevices is why a kubelet refuses a pod: the devices that it is given are of a pod that has
+// not ended, although its container has.
 const OutOfDevices = "OutOfDevices"
 
-// releases reports whether the devices of a pod are still those of another one, of which it was told
-// before this one was made that its container has ended. s.mu is held.
+// releases reports whether the devices of a pod are still those of another one, of which it was
+// told before this one was made that its container has ended. s.mu is held.
 func (s kubelets) releases(m *machine, pod *corev1.Pod) bool {
 	var made int64 // the version at which it was made
 	_, _ = fmt.Sscanf(string(pod.UID), "uid-%d", &made)

@@ -506,7 +506,8 @@ func (s *Server) make(resource string, o metav1.Object) {
 	o.SetUID(types.UID(fmt.Sprintf("uid-%d", s.version+1)))
 	o.SetCreationTimestamp(metav1.Now())
 	if pod, ok := o.(*corev1.Pod); ok {
-		pod.TypeMeta, pod.Status = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, corev1.PodStatus{Phase: corev1.PodPending}
+		pod.TypeMeta, pod.Status = metav1.TypeMeta{APIVersion: "v1",
+			Kind: "Pod"}, corev1.PodStatus{Phase: corev1.PodPending}
 	}
 	s.put(resource, o)
 }

@@ -24,8 +24,8 @@ func ChooseBinder(pod *corev1.Pod, n *corev1.Node, shared bool) {
 	}
 }
 
-// KeptFrom reports whether a node takes no pods of Comb: it is cordoned, or has a taint that they do
-// not tolerate.
+// KeptFrom reports whether a node takes no pods of Comb: it is cordoned, or has a taint that they
+// do not tolerate.
 func KeptFrom(n *corev1.Node) bool {
 	foreign := func(t corev1.Taint) bool { return keepsOff(&t) && !Tolerates(&t, Offered(n)...) }
 	return n.Spec.Unschedulable || slices.ContainsFunc(n.Spec.Taints, foreign)

@@ -275,8 +275,8 @@ func (m *Maker) config(at model.AttemptID, part int) string {
 	return fmt.Sprintf("%s-%d", m.attempt(at), part/partsInConfig)
 }
 
-// gangParts let a pod have the shared variables of its gang. It names each: so a user that can write
-// ConfigMaps sets no variable that a container runtime reads.
+// gangParts let a pod have the shared variables of its gang. It names each: so a user that can
+// write ConfigMaps sets no variable that a container runtime reads.
 func (m *Maker) gangParts(t Task) (env []corev1.EnvVar) {
 	for i := range t.Shared.parts() {
 		from := corev1.ConfigMapKeySelector{Key: partName(i)}

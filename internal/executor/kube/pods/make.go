@@ -480,7 +480,8 @@ func (m *Maker) platformVariables(t Task) []model.EnvVar {
 		{Name: "COMB_VC", Value: string(job.VC)},
 		{Name: "COMB_NODE", Value: string(t.Task.Place.Node)},
 		{Name: "COMB_SKU", Value: string(t.Task.Place.SKU)},
-		{Name: "COMB_LEAVES", Value: strings.Trim(strings.ReplaceAll(fmt.Sprint(t.Task.Place.Devices), " ", ","), "[]")},
+		{Name: "COMB_LEAVES", Value: strings.Trim(strings.ReplaceAll(fmt.Sprint(t.Task.Place.Devices), " ", ","),
+			"[]")},
 	}
 	env = append(env, claimVariables(t)...)
 	env = append(env, lineVariables(t)...)

@@ -317,7 +317,8 @@ func (b *bench) small(ctx context.Context) error {
 	defer stop()
 	began, cost := time.Now(), b.parts.now()
 	err := inParallel(total, func(i int) error {
-		_, err := b.client.Submit(ctx, rest.SubmitRequest{Source: job(fmt.Sprintf("small-%d", i), "a", "oppo", 1, 1)}, "")
+		_, err := b.client.Submit(ctx, rest.SubmitRequest{Source: job(fmt.Sprintf("small-%d", i), "a", "oppo", 1, 1)},
+			"")
 		return err
 	})
 	if err != nil {
