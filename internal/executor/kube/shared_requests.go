@@ -13,6 +13,10 @@ import (
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
+// sharedState says that CPUs and memory were reserved for a task on shared leaves (done), or that
+// they cannot be had now and this was logged (none).
+type sharedState struct{ done, none bool }
+
 // sharedRequests reserves CPUs and memory for tasks that started on leaves of others, once no task
 // on these leaves has any reserved: one of the remaining tasks gets them.
 type sharedRequests struct{ *Executor }

@@ -81,10 +81,6 @@ type waiting struct {
 	stuck    time.Time // since when the container with Comb's program waits in vain
 }
 
-// sharedState says that CPUs and memory were reserved for a task on shared leaves (done), or that
-// they cannot be had now and this was logged (none).
-type sharedState struct{ done, none bool }
-
 // title is a task's name for its user. The task is no stray.
 func (t *podTask) title() string {
 	return jobspec.RoleOf(t.start.Job, t.ts.Task) + "-" + fmt.Sprint(t.ts.Index)
