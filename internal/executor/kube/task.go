@@ -44,14 +44,13 @@ type podTask struct {
 	endTold     bool               // its end was told
 	unknownTold bool               // it was told that its state is unknown
 	waiting
-	said    podSaid
-	log     *logCopier
-	sent    sentLog // it has a lock of its own
-	checked bool    // its claims were given what they ask for
-	shared  sharedState
-	fresh   freshPod
-	// released is the version of its pod from which Comb's finalizer was removed.
-	released string
+	said     podSaid
+	log      *logCopier
+	sent     sentLog // it has a lock of its own
+	checked  bool    // its claims were given what they ask for
+	shared   sharedState
+	fresh    freshPod
+	released time.Time // when Comb's finalizer was removed from its pod
 
 	lastReport turnReport       // what its pod reported of its turns; under Executor.turning
 	heard      time.Time        // when its pod last reported progress; under Executor.mu
@@ -734,11 +733,11 @@ func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time
 	for _, f := range pod.Finalizers {
 		held = held || f == pods.Finalizer
 	}
-	if held && t.released != pod.ResourceVersion { // the seen pod may be older than the removal
+	if held && time.Since(t.released) > watchTime { // the seen pod may be older than the removal
 		if err := t.in(e).Release(ctx, pod, pods.Finalizer); err != nil {
 			return 0, err
 		}
-		t.released = pod.ResourceVersion
+		t.released = time.Now()
 	}
 	if pod.DeletionTimestamp == nil {
 		return 0, t.in(e).Delete(ctx, pod.Name, pod.UID, 0)
