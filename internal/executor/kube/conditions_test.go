@@ -1,35 +1,23 @@
 package kube_test
 
 import (
-	"bytes"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/test/simapi"
+	"github.com/combsched/comb/internal/test/testkit"
 )
 
 // lines is a log that a test reads while it is written.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
+type lines struct{ testkit.Output }
 
 // with counts the lines that have a word.
 func (l *lines) with(word string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.text.String()) {
+	for line := range strings.Lines(l.String()) {
 		if strings.Contains(line, word) {
 			n++
 		}
@@ -85,7 +73,7 @@ func TestAPIServerAway(t *testing.T) {
 		asked := requests()
 		d.until("many requests fail", func() bool { return requests() > asked+10 })
 		if after := log.with("level=WARN"); after > before {
-			t.Errorf("%d lines more while it is away:\n%s", after-before, log.text.String())
+			t.Errorf("%d lines more while it is away:\n%s", after-before, log.String())
 		}
 		d.api.Away(false)
 		d.until("it is told to be back", func() bool { return d.condition(false) })

@@ -36,27 +36,46 @@ func (c *Client) Slices(ctx context.Context, node, driver string) (all []Slice, 
 	if driver != "" {
 		of = append(of, "spec.driver="+driver)
 	}
+	only := map[string]string{}
+	if len(of) > 0 {
+		only["fieldSelector"] = strings.Join(of, ",")
+	}
+	err = c.pages(ctx, groupPath+"/resourceslices", only, func(raw []byte) (metav1.ListMeta, error) {
+		var list struct {
+			Metadata metav1.ListMeta `json:"metadata"`
+			Items    []Slice         `json:"items"`
+		}
+		err := json.Unmarshal(raw, &list)
+		all = append(all, list.Items...)
+		return list.Metadata, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// pages reads a list a page at a time. only are parameters that select what is in it.
+func (c *Client) pages(ctx context.Context, path string, only map[string]string,
+	read func(raw []byte) (metav1.ListMeta, error)) error {
 	for next := ""; ; {
-		r := c.plain.Get().AbsPath(groupPath, "resourceslices").Param("limit", strconv.Itoa(slicesAtOnce))
-		if len(of) > 0 {
-			r = r.Param("fieldSelector", strings.Join(of, ","))
+		r := c.plain.Get().AbsPath(path).Param("limit", strconv.Itoa(slicesAtOnce))
+		for name, value := range only { // in any order
+			r = r.Param(name, value)
 		}
 		if next != "" {
 			r = r.Param("continue", next)
 		}
 		raw, err := r.Do(ctx).Raw()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		var list struct {
-			Metadata metav1.ListMeta `json:"metadata"`
-			Items    []Slice         `json:"items"`
+		meta, err := read(raw)
+		if err != nil {
+			return fmt.Errorf("%s does not show %s: %w", c.host, path, err)
 		}
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return nil, fmt.Errorf("%s does not say which devices there are: %w", c.host, err)
-		}
-		if all, next = append(all, list.Items...), list.Metadata.Continue; next == "" {
-			return all, nil
+		if next = meta.Continue; next == "" {
+			return nil
 		}
 	}
 }
@@ -72,16 +91,8 @@ type HeldClaim struct {
 // do not have a label with a value.
 func (c *Client) ClaimsOfOthers(ctx context.Context, label, value string,
 	drivers map[string]bool) (all []HeldClaim, err error) {
-	for next := ""; ; {
-		r := c.plain.Get().AbsPath(groupPath, "resourceclaims").Param("limit", strconv.Itoa(slicesAtOnce)).
-			Param("labelSelector", label+"!="+value)
-		if next != "" {
-			r = r.Param("continue", next)
-		}
-		raw, err := r.Do(ctx).Raw()
-		if err != nil {
-			return nil, err
-		}
+	only := map[string]string{"labelSelector": label + "!=" + value}
+	err = c.pages(ctx, groupPath+"/resourceclaims", only, func(raw []byte) (metav1.ListMeta, error) {
 		var list struct {
 			Metadata metav1.ListMeta `json:"metadata"`
 			Items    []struct {
@@ -92,9 +103,7 @@ func (c *Client) ClaimsOfOthers(ctx context.Context, label, value string,
 				} `json:"status"`
 			} `json:"items"`
 		}
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return nil, fmt.Errorf("%s does not say which claims there are: %w", c.host, err)
-		}
+		err := json.Unmarshal(raw, &list)
 		for i := range list.Items {
 			one := &list.Items[i]
 			held := HeldClaim{Namespace: one.Metadata.Namespace, Name: one.Metadata.Name}
@@ -112,10 +121,12 @@ func (c *Client) ClaimsOfOthers(ctx context.Context, label, value string,
 				all = append(all, held)
 			}
 		}
-		if next = list.Metadata.Continue; next == "" {
-			return all, nil
-		}
+		return list.Metadata, err
+	})
+	if err != nil {
+		return nil, err
 	}
+	return all, nil
 }
 
 // Claim asks for a claim; nil where there is none.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -284,24 +283,9 @@ func (f *foreignClaim) of(classes []string) bool {
 // everywhere reads the objects of all namespaces, a page at a time. It reads none where there are
 // none of that kind, or Comb may not.
 func (c checker) everywhere(ctx context.Context, path string, read func(raw []byte) (metav1.ListMeta, error)) error {
-	for next := ""; ; {
-		r := c.plain.Get().AbsPath(path).Param("limit", strconv.Itoa(slicesAtOnce))
-		if next != "" {
-			r = r.Param("continue", next)
-		}
-		raw, err := r.Do(ctx).Raw()
-		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		meta, err := read(raw)
-		if err != nil {
-			return fmt.Errorf("%s does not show %s: %w", c.host, path, err)
-		}
-		if next = meta.Continue; next == "" {
-			return nil
-		}
+	err := c.pages(ctx, path, nil, read)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return nil
 	}
+	return err
 }

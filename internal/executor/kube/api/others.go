@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
 // Other is a pod that is not of this Comb, on a node: as much of it as concerns Comb.
@@ -49,7 +51,7 @@ func OtherOf(p *corev1.Pod) Other {
 			}
 		}
 	}
-	whole := func(name string) int { return slices.Index(wholeGPUs, name) }
+	whole := func(name string) int { return slices.Index(pods.Resources, name) }
 	sorted := slices.SortedFunc(maps.Keys(names), func(a, b string) int {
 		return cmp.Or(cmp.Compare(whole(b), whole(a)), strings.Compare(a, b))
 	})
@@ -64,9 +66,6 @@ func OtherOf(p *corev1.Pod) Other {
 	}
 	return o
 }
-
-// wholeGPUs are the names by which device plugins offer whole GPUs.
-var wholeGPUs = []string{"nvidia.com/gpu", "amd.com/gpu", "google.com/tpu"}
 
 // isDevice reports whether a resource is a device plugin's: Kubernetes' own have no domain, or its.
 func isDevice(name string) bool {
