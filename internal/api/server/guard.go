@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"path"
@@ -175,10 +176,19 @@ func refuse(w http.ResponseWriter, r *http.Request, p *rest.Problem) {
 	writeProblem(w, p)
 }
 
-// hurry ends the wait for a body that is still being sent.
+// maxIgnored is how much of a refused request's body is read so that the client gets the answer.
+const maxIgnored = 256 << 10 // bytes, net/http's own measure
+
+// hurry ends the wait for a body that is still being sent. Where the client wants the connection
+// closed it reads the body: net/http then reads none of it, and the reset that follows would
+// take the answer from a client that still writes.
 func hurry(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTime))
+	if r.ContentLength == 0 {
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTime))
+	if r.Close && r.Header.Get("Expect") == "" { // one that waits for a word sends nothing yet
+		_, _ = io.CopyN(io.Discard, r.Body, maxIgnored)
 	}
 }
 
