@@ -207,7 +207,7 @@ demo-kube: rig-kube ## runs the five experiments as pods of a real node, with a 
 
 bench-kube: build rig-kube ## measures jobs as pods on simulated nodes of 8 GPUs (NODES=500; needs what make test-kube needs)
 	@$(GO) build -o bin/kubebench ./internal/test/lab/kubebench
-	@AUDIT=yes NODES=$(or $(NODES),500) ./test/kube/run bin/kubebench -bin bin -nodes $(or $(NODES),500)
+	@AUDIT=yes NODE_GRACE=10m NODES=$(or $(NODES),500) ./test/kube/run bin/kubebench -bin bin -nodes $(or $(NODES),500)
 
 bench-container: ## measures only containers, beside the bare engine (needs what make test-container needs; ONLY=Prefetch for a part, BENCH_ROUNDS=100)
 	@$(GO) test -count=1 -timeout 1h -run '^$$' -bench '$(or $(ONLY),.)' -benchtime 1x ./internal/test/lab/containers -args -live container -rounds $(BENCH_ROUNDS)

@@ -11,8 +11,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// A pod costs its making and its binding, and nothing is asked about it. One with claims is bound
-// by kube-scheduler, and one on a node that is kept for Comb is made there.
+// A pod costs its making, and nothing is asked about it. One that owns a service is bound, too, when
+// that is there, and one with claims is bound by kube-scheduler.
 func TestRequestsOfAPod(t *testing.T) {
 	d := newDriver(t, 3)
 	d.api.Linger()
@@ -29,16 +29,18 @@ func TestRequestsOfAPod(t *testing.T) {
 		}
 		asked[what] = now[what]
 	}
-	for _, c := range []struct {
-		node  string
-		binds int
-	}{{"n0", 1}, {claimed, 0}, {"n2", 0}} {
-		d.runsIn("comb", d.of("v", cell.NodeName(c.node)), 0)
-		want("POST pods", 1+c.binds)
+	for _, node := range []cell.NodeName{"n0", claimed, "n2"} {
+		d.runsIn("comb", d.of("v", node), 0)
+		want("POST pods", 1)
 		want("POST services", 0)
 	}
 	d.until("their logs are read", func() bool { return d.api.Asked()["GET pods/log"] == 3 })
 	want("GET pods in comb", 3)
+	gang := d.of("v", "n0", "n2")
+	d.runsIn("comb", gang, 0)
+	d.runsIn("comb", gang, 1)
+	want("POST services", 1)
+	want("POST pods", 3) // the first is bound
 	d.finish()
 }
 
@@ -69,7 +71,7 @@ func TestServiceOfAGang(t *testing.T) {
 func TestBindingRefused(t *testing.T) {
 	d := newDriver(t, 5)
 	d.api.Deny("bindings", true)
-	at := d.of("v", "n0")
+	at := d.of("v", "n0", "n2")
 	d.until("it is told", func() bool { d.mu.Lock(); defer d.mu.Unlock(); _, ended := d.ended[at]; return ended })
 	d.mu.Lock()
 	if x := d.ended[at]; x.Cause != model.NeverStarted || !strings.Contains(x.Message, "refuses the binding") {

@@ -43,7 +43,7 @@ func faultOf(n *corev1.Node) (f fault) {
 		return f
 	}
 	for i := range n.Spec.Taints {
-		if t := &n.Spec.Taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !pods.OwnTaint(t.Key) && !pods.Tolerates(t, pods.Offered(n)...) {
+		if t := &n.Spec.Taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !ownTaint(t.Key) && !pods.Tolerates(t, pods.Offered(n)...) {
 			f.node = fmt.Sprintf("its node has the taint %s in Kubernetes, which pods of Comb do not tolerate",
 				t.ToString())
 			return f
@@ -248,4 +248,10 @@ func (e *Executor) storagesOf(job *model.Job) (list []model.Storage, why string)
 		list = append(list, s)
 	}
 	return list, ""
+}
+
+// ownTaint reports whether a taint is one that Kubernetes sets itself, for a state that is told
+// otherwise.
+func ownTaint(key string) bool {
+	return key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable || key == corev1.TaintNodeUnschedulable
 }

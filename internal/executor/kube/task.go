@@ -271,7 +271,7 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 		return 0, err
 	}
 	node := pods.NodeOf(pod)
-	pods.ChooseBinder(pod, e.node(node), e.others.ask(node) || e.spaces.releases(node))
+	pods.ChooseBinder(pod, e.node(node), e.others.ask(node) || e.spaces.releases(node), own.nothing())
 	made, err := t.in(e).Create(ctx, pod)
 	switch {
 	case err == nil:

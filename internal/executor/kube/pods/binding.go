@@ -12,12 +12,13 @@ const Scheduler = "comb.dev"
 
 // ChooseBinder decides what binds a new pod to its node. kube-scheduler does where it knows what
 // Comb does not: claims, volumes, and how much is left on a node whose CPUs others use (shared). A
-// node that a taint keeps for Comb alone stands in the pod itself. All else Comb binds.
-func ChooseBinder(pod *corev1.Pod, n *corev1.Node, shared bool) {
-	kept := func(t corev1.Taint) bool { return keepsOff(&t) && !OwnTaint(t.Key) }
+// pod that is whole once it is made has its node from the beginning, and its kubelet starts it at
+// once. One that gets more after that (a service, a ConfigMap, a Secret) is bound by Comb when all
+// is there.
+func ChooseBinder(pod *corev1.Pod, n *corev1.Node, shared, whole bool) {
 	switch {
 	case n == nil || shared || KeptFrom(n) || !takesAnyRoom(pod):
-	case slices.ContainsFunc(n.Spec.Taints, kept):
+	case whole:
 		pod.Spec.NodeName = n.Name
 	default:
 		pod.Spec.SchedulerName = Scheduler
@@ -45,12 +46,6 @@ func takesAnyRoom(pod *corev1.Pod) bool {
 
 // keepsOff reports whether a taint keeps pods off a node.
 func keepsOff(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
-
-// OwnTaint reports whether a taint is one that Kubernetes sets itself, for a state that is told
-// otherwise.
-func OwnTaint(key string) bool {
-	return key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable || key == corev1.TaintNodeUnschedulable
-}
 
 // Offered returns the resources of a node's device plugins, of any kind.
 func Offered(n *corev1.Node) (list []string) {

@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -78,14 +79,7 @@ func run(ctx context.Context, bin string, nodes int) error {
 		return err
 	}
 	// The program of simulated pods is never started: what it costs the nodes is not measured.
-	err = b.serving(ctx, bin, filepath.Join(dir, "linked"), "comb_with_pod_image", b.small, b.gang, b.memory)
-	if err != nil {
-		return err
-	}
-	if err := keepForGPUs(ctx); err != nil {
-		return err
-	}
-	return b.serving(ctx, bin, filepath.Join(dir, "kept"), "comb_on_kept_nodes", b.small)
+	return b.serving(ctx, bin, filepath.Join(dir, "linked"), "comb_with_pod_image", b.small, b.gang, b.memory)
 }
 
 // idle prints what each part uses in a second while there are no pods: a load that takes longer has
@@ -101,15 +95,6 @@ func (b *bench) idle(ctx context.Context) error {
 	used := b.parts.now().since(before)
 	for _, name := range slices.Sorted(maps.Keys(used.cpu)) {
 		b.Print("idle_cpu_of_a_second", used.cpu[name].Seconds()*1000/long.Seconds(), "ms", "part", name)
-	}
-	return nil
-}
-
-// keepForGPUs taints all nodes as those with GPUs often are: Comb's pods are made on such nodes.
-func keepForGPUs(ctx context.Context) error {
-	out, err := exec.CommandContext(ctx, "kubectl", "taint", "nodes", "--all", "nvidia.com/gpu=:NoSchedule").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("taint the nodes: %w: %s", err, out)
 	}
 	return nil
 }
@@ -198,8 +183,9 @@ func (b *bench) bare(ctx context.Context) error {
 	await, stop := b.watch(ctx, total)
 	defer stop()
 	began, cost := time.Now(), b.parts.now()
-	err := inParallel(total, func(i int) error {
-		_, err := b.kube.Create(ctx, plainPod(fmt.Sprintf("bare-%d", i), fmt.Sprintf("fake-%d", i%b.nodes)))
+	pods := make([]*corev1.Pod, total)
+	err := inParallel(total, func(i int) (err error) {
+		pods[i], err = b.kube.Create(ctx, plainPod(fmt.Sprintf("bare-%d", i), fmt.Sprintf("fake-%d", i%b.nodes)))
 		return err
 	})
 	if err != nil {
@@ -210,8 +196,48 @@ func (b *bench) bare(ctx context.Context) error {
 	}
 	b.label = "bare"
 	b.printLoad(began, cost, total)
+	if err := b.bareGang(ctx, pods); err != nil {
+		return err
+	}
 	return b.clear(ctx)
 }
+
+// bareGang does without Comb what gang asks of the cluster: it removes some of the pods, and when
+// they are gone it makes as many in their place.
+func (b *bench) bareGang(ctx context.Context, pods []*corev1.Pod) error {
+	n := b.gangSize()
+	store, watch := b.kube.WatchPods(func(string) {}, func(error) {})
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go watch.RunWithContext(watching)
+	began := time.Now()
+	err := inParallel(n, func(i int) error { return b.kube.Delete(ctx, pods[i].Name, pods[i].UID, 30*time.Second) })
+	if err != nil {
+		return err
+	}
+	for left := len(pods); left != len(pods)-n; time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			return fmt.Errorf("%d pods are left of %d", left, len(pods))
+		}
+		left = len(store.ListKeys())
+	}
+	gone := time.Now()
+	await, stopped := b.watch(ctx, len(pods))
+	defer stopped()
+	err = inParallel(n, func(i int) error {
+		_, err := b.kube.Create(ctx, plainPod(fmt.Sprintf("new-%d", i), fmt.Sprintf("fake-%d", i%b.nodes)))
+		return err
+	})
+	if err == nil {
+		err = await()
+	}
+	b.Print("bare_gang_gone", gone.Sub(began).Seconds(), "s", "pods", fmt.Sprint(n))
+	b.Print("bare_gang_runs", time.Since(began).Seconds(), "s", "pods", fmt.Sprint(n), "takes_back", "yes")
+	return err
+}
+
+// gangSize is how many tasks of one GPU the gang has that takes cells back.
+func (b *bench) gangSize() int { return min(512, b.nodes/2*gpus) }
 
 // watch returns what waits until so many pods run, by a watch of its own: so nothing is asked of
 // the server meanwhile. stop ends the watch.
@@ -326,16 +352,33 @@ func (b *bench) small(ctx context.Context) error {
 	}
 	b.Print(b.label+"_accepted", time.Since(began).Seconds(), "s", "jobs", fmt.Sprint(total))
 	if err := await(); err != nil {
-		return err
+		return errors.Join(err, b.waiting(ctx))
 	}
 	b.printLoad(began, cost, total)
 	return nil
 }
 
+// waiting tells of the jobs that do not run: how many, and why the last of them waits.
+func (b *bench) waiting(ctx context.Context) error {
+	list, err := b.client.Jobs(ctx, rest.JobQuery{States: []model.Phase{model.Waiting}})
+	if err != nil || len(list.Jobs) == 0 {
+		return err
+	}
+	why, err := b.client.Explain(ctx, rest.JobRef(list.Jobs[0].ID))
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(why)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%d jobs wait, %s: %s", len(list.Jobs), list.Jobs[0].Name, text)
+}
+
 // gang takes 64 nodes of team b back for one job of 512 tasks.
 func (b *bench) gang(ctx context.Context) error {
-	tasks := min(512, b.nodes/2*gpus)
-	began := time.Now()
+	tasks := b.gangSize()
+	began, cost := time.Now(), b.parts.now()
 	s, err := b.client.Submit(ctx, rest.SubmitRequest{Source: job("gang", "b", "prod", tasks, 1)}, "")
 	if err == nil {
 		err = b.runs(ctx, rest.JobRef(s.ID), tasks)
@@ -344,6 +387,7 @@ func (b *bench) gang(ctx context.Context) error {
 		return err
 	}
 	b.Print(b.label+"_gang_runs", time.Since(began).Seconds(), "s", "pods", fmt.Sprint(tasks), "takes_back", "yes")
+	b.parts.now().since(cost).print(&b.Figures, b.label+"_gang", tasks)
 	if _, err := b.client.Stop(ctx, rest.JobRef(s.ID), ""); err != nil {
 		return err
 	}
