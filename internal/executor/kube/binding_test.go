@@ -11,8 +11,8 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// A pod costs its making, and nothing is asked about it. One that owns a service is bound, too, when
-// that is there, and one with claims is bound by kube-scheduler.
+// A pod costs its making, and nothing is asked about it. One that owns a service is bound, too,
+// when that is there, and one with claims is bound by kube-scheduler.
 func TestRequestsOfAPod(t *testing.T) {
 	d := newDriver(t, 3)
 	d.api.Linger()
