@@ -275,6 +275,7 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	made, err := t.in(e).Create(ctx, pod)
 	switch {
 	case err == nil:
+		e.programs.made(made)
 		if !own.nothing() {
 			if err := t.noteCreated(made); err != nil {
 				return 0, err
@@ -503,6 +504,8 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	switch {
 	case state.Phase == pods.Ended && state.Refused != "" && state.Program && !t.stray:
 		return 0, refuseForProgram(e, t, pod, state)
+	case state.Phase == pods.Ended && state.Refused != "" && state.Added && !t.stray:
+		return 0, refuseForAdded(ctx, e, t, pod, state)
 	case state.Phase == pods.Ended && state.Refused != "" && !t.stray:
 		e.events.on(pod, &t.said, eventRefused, func() string { return state.Refused })
 		return 0, e.refuse(t, model.TaskRefused{Reason: state.Refused, Job: state.JobFault})
@@ -624,10 +627,14 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 		blame, left = false, 0
 	case s.Program && waited >= patient:
 		blame = e.programs.failedFor(pod, s.Why)
+	case s.Added:
+		blame = false
 	}
 	switch {
 	case left > 0 && s.Why == "":
 		return left + 100*time.Millisecond, nil // most often the wait ends before that
+	case s.Why == "" && s.Held != "":
+		s.Why = s.Held + ", for " + limit.String() + " now"
 	case s.Why == "":
 		s.Why = "Kubernetes has not started its pod after " + limit.String() + ", and gives no reason"
 	case left > 0 && waited < patient:
@@ -637,7 +644,7 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 			t.waitTold = true
 			message := fmt.Sprintf("task %s of attempt %v waits on node %s: %s", t.title(), t.at,
 				t.ts.Place.Node, s.Why)
-			if s.Program { // it names the node itself
+			if s.Program || s.Added { // it names the node itself
 				message = fmt.Sprintf("task %s of attempt %v waits: %s", t.title(), t.at, s.Why)
 			}
 			e.o.Tell(model.Notice{Job: t.at.Job, Message: message})
