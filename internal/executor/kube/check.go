@@ -79,16 +79,12 @@ func Unkept(e *Executor, skus []cell.SKU) (list []string) {
 		return nil
 	}
 	for i := range skus {
-		why := ""
-		switch s := &skus[i]; {
-		case s.DRA.Class != "":
-			why = kept.LetsClass(s.DRA.Class)
-		case s.Resource != "":
-			why = kept.LetsResource(s.Resource)
-		}
-		if why != "" {
+		if why := kept.Lets(&skus[i]); why != "" {
 			list = append(list, fmt.Sprintf("skuTypes.%s: %s", skus[i].Name, why))
 		}
+	}
+	if classes, err := e.o.API.OpenClasses(ctx, kept, skus); err == nil {
+		list = append(list, classes...)
 	}
 	return list
 }
