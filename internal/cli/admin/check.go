@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -15,7 +16,7 @@ import (
 
 	"github.com/combsched/comb/internal/api/rest"
 	"github.com/combsched/comb/internal/cli"
-	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/policy"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/discover"
@@ -92,7 +93,7 @@ used: your ssh must get in by a key, and know the keys of the machines. --write 
 
 // checkCluster says what a Kubernetes cluster has of what the server needs.
 func (k *clusterCommands) checkCluster(ctx context.Context, flags api.Flags, as, cluster string) error {
-	skus, err := k.skusOf(cluster)
+	file, err := k.readCluster(cluster)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (k *clusterCommands) checkCluster(ctx context.Context, flags api.Flags, as,
 	if err != nil {
 		return err
 	}
-	list, err := client.CheckCluster(ctx, skus)
+	list, err := client.CheckCluster(ctx, file)
 	if err != nil {
 		return fmt.Errorf("cannot ask %s: %s", client.Host(), cli.Clean(api.ErrorText(err), false))
 	}
@@ -119,21 +120,21 @@ func (k *clusterCommands) checkCluster(ctx context.Context, flags api.Flags, as,
 	return nil
 }
 
-// skusOf are those of a cluster file; none where none is named.
-func (k *clusterCommands) skusOf(name string) ([]cell.SKU, error) {
+// readCluster reads a cluster file; "" is none.
+func (k *clusterCommands) readCluster(name string) (file api.ClusterFile, err error) {
 	if name == "" {
-		return nil, nil
+		return file, nil
 	}
 	src, err := k.ReadFile(name, rest.MaxConfigBody)
 	if err != nil {
-		return nil, err
+		return file, err
 	}
 	policies := config.Policies{Names: policy.Names(), New: policy.New, Named: true}
 	c, _, problems := config.Parse(name, src, policies)
 	if len(problems) > 0 {
-		return nil, problems
+		return file, problems
 	}
-	return c.Config.Cluster.SKUs, nil
+	return api.ClusterFile{SKUs: c.Config.Cluster.SKUs, Namespaces: slices.Collect(maps.Keys(model.Namespaces(c.Config)))}, nil
 }
 
 // drawChecks prints what was looked at, and below it what is to be done.

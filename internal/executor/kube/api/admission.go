@@ -22,6 +22,7 @@ import (
 const (
 	podPolicy      = "comb-pods"
 	claimPolicy    = "comb-claims"
+	statusPolicy   = "comb-status"
 	policyGroup    = "admissionregistration.k8s.io"
 	policyPath     = "/apis/" + policyGroup + "/v1"
 	classPath      = "/apis/scheduling.k8s.io/v1/priorityclasses/" + pods.PriorityClass
@@ -31,7 +32,7 @@ const (
 	writerResource = "tasks"
 	revisionNote   = pods.LabelPrefix + "revision" // on a policy
 	// revision is the least that this program needs: one more with each change that it relies on.
-	revision = 1
+	revision = 2
 )
 
 // policyWait is how long a policy that is there may take until the API server applies it. It looks
@@ -58,7 +59,7 @@ func (c *Client) CheckAdmission(ctx context.Context) (list Checks, err error) {
 			Next: "switch it on, and " + ApplyAdmission}), nil
 	}
 	there := true
-	for _, name := range []string{podPolicy, claimPolicy} {
+	for _, name := range []string{podPolicy, claimPolicy, statusPolicy} {
 		for _, one := range []func(context.Context, string) (Check, error){checker{c}.checkPolicy, checker{c}.checkBinding} {
 			check, err := one(ctx, name)
 			if err != nil {

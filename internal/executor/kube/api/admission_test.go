@@ -22,13 +22,15 @@ import (
 
 // whole are the objects of a cluster in which all is as it should be.
 func whole() map[string]string {
-	policy := `{"metadata": {"annotations": {"comb.dev/revision": "1"}}, "spec": {"failurePolicy": "Fail", "validations": [{}]}}`
+	policy := `{"metadata": {"annotations": {"comb.dev/revision": "2"}}, "spec": {"failurePolicy": "Fail", "validations": [{}]}}`
 	binding := `{"spec": {"policyName": "%s", "validationActions": ["Deny"], "matchResources": {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}}}`
 	return map[string]string{
 		policyPath: `{"resources": [{"name": "validatingadmissionpolicies"}, {"name": "validatingadmissionpolicybindings"}]}`,
 		classPath:  `{"value": 1000000000, "preemptionPolicy": "Never"}`,
 		policyPath + "/validatingadmissionpolicies/comb-pods":         policy,
 		policyPath + "/validatingadmissionpolicies/comb-claims":       policy,
+		policyPath + "/validatingadmissionpolicies/comb-status":       policy,
+		policyPath + "/validatingadmissionpolicybindings/comb-status": fmt.Sprintf(binding, "comb-status"),
 		policyPath + "/validatingadmissionpolicybindings/comb-pods":   fmt.Sprintf(binding, "comb-pods"),
 		policyPath + "/validatingadmissionpolicybindings/comb-claims": fmt.Sprintf(binding, "comb-claims"),
 		"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":      `{"status": {"allowed": true}}`,
@@ -38,9 +40,19 @@ func whole() map[string]string {
 	}
 }
 
-// cluster is a client of an API server that answers so. An answer that begins with a number is
-// that status, with a message.
+// cluster is a client of an API server that answers so.
 func cluster(t *testing.T, said map[string]string) *Client {
+	t.Helper()
+	c, err := newClient(&rest.Config{Host: answering(t, said)}, "comb", &answers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// answering is the address of an API server that answers so. An answer that begins with a number
+// is that status, with a message.
+func answering(t *testing.T, said map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -67,11 +79,7 @@ func cluster(t *testing.T, said map[string]string) *Client {
 		_, _ = io.WriteString(w, text)
 	}))
 	t.Cleanup(server.Close)
-	c, err := newClient(&rest.Config{Host: server.URL}, "comb", &answers{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return server.URL
 }
 
 // Each thing that would let others take GPUs is found, and said with what mends it.
@@ -91,8 +99,8 @@ func TestCheckAdmission(t *testing.T) {
 		"no API":             {policyPath, `{"resources": [{"name": "validatingwebhookconfigurations"}]}`, "the API server does not serve it"},
 		"no group":           {policyPath, "", "the API server does not serve it"},
 		"no policy":          {pod, "", "ValidatingAdmissionPolicy comb-pods: it is missing"},
-		"ignoring policy":    {pod, `{"metadata": {"annotations": {"comb.dev/revision": "1"}}, "spec": {"failurePolicy": "Ignore", "validations": [{}]}}`, "its failurePolicy is Ignore"},
-		"empty policy":       {pod, `{"metadata": {"annotations": {"comb.dev/revision": "1"}}, "spec": {"failurePolicy": "Fail"}}`, "it refuses nothing"},
+		"ignoring policy":    {pod, `{"metadata": {"annotations": {"comb.dev/revision": "2"}}, "spec": {"failurePolicy": "Ignore", "validations": [{}]}}`, "its failurePolicy is Ignore"},
+		"empty policy":       {pod, `{"metadata": {"annotations": {"comb.dev/revision": "2"}}, "spec": {"failurePolicy": "Fail"}}`, "it refuses nothing"},
 		"old policy":         {pod, `{"spec": {"failurePolicy": "Fail", "validations": [{}]}}`, "it is of an older Comb"},
 		"newer policy":       {pod, `{"metadata": {"annotations": {"comb.dev/revision": "99"}}, "spec": {"failurePolicy": "Fail", "validations": [{}]}}`, ""},
 		"no binding":         {binding, "", "ValidatingAdmissionPolicyBinding comb-pods: it is missing"},
@@ -153,7 +161,7 @@ func TestCheckApplied(t *testing.T) {
 	}
 	answers := whole()
 	answers["/api/v1/namespaces/comb/pods/comb-probe/binding"] = "403 a webhook says no"
-	list, err := cluster(t, answers).CheckCluster(t.Context(), nil)
+	list, err := cluster(t, answers).CheckCluster(t.Context(), ClusterFile{})
 	if err != nil || len(list.Failed()) > 0 || len(list.Unsure()) != 1 {
 		t.Errorf("failed are %v, not known %v (%v)", list.Failed(), list.Unsure(), err)
 	}
@@ -166,7 +174,7 @@ func variables(t *testing.T, list ...string) string {
 	for i := 0; i < len(list); i += 2 {
 		all = append(all, map[string]string{"name": list[i], "expression": list[i+1]})
 	}
-	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{revisionNote: "1"}},
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{revisionNote: "2"}},
 		"spec": map[string]any{"failurePolicy": "Fail", "validations": []any{1}, "variables": all}})
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +247,7 @@ func TestCheckOthers(t *testing.T) {
 		{"metadata": {"name": "my-gpus"}, "spec": {"selectors": [{"cel": {"expression": "device.driver == 'a' && device.attributes['a'].model == 'H100'"}}]}},
 		{"metadata": {"name": "any"}, "spec": {}}]}`
 	answers["/api/v1/pods"] = strings.Replace(answers["/api/v1/pods"], `"priority": 2000000000,"containers"`, `"priority": 2000000000, "nodeName": "n1", "containers"`, 1)
-	list, err := cluster(t, answers).CheckCluster(t.Context(), nil)
+	list, err := cluster(t, answers).CheckCluster(t.Context(), ClusterFile{})
 	if err != nil || len(list.Failed()) != 2 {
 		t.Fatalf("it lacks %v (%v)", list.Failed(), err)
 	}
@@ -268,7 +276,7 @@ func TestCheckOthersBefore(t *testing.T) {
 	answers["/api/v1/pods"] = `{"items": [{"metadata": {"namespace": "thief", "name": "train"}, "spec": {"containers": [{"resources": {"limits": {"nvidia.com/mig-1g.5gb": "2"}}}]}}]}`
 	answers[groupPath+"/resourceclaims"] = `{"items": [{"metadata": {"namespace": "thief", "name": "one"}, "spec": {"devices": {"requests": [{"exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}}]}`
 	answers[groupPath+"/deviceclasses"] = "403 no"
-	list, err := cluster(t, answers).CheckCluster(t.Context(), nil)
+	list, err := cluster(t, answers).CheckCluster(t.Context(), ClusterFile{})
 	text := strings.Join(slices.DeleteFunc(list, func(c Check) bool { return c.OK }).Lines(), "\n")
 	for _, want := range []string{"pods of others train: in namespace thief", "claims of others one: in namespace thief",
 		"deviceclasses of others: Comb may not list them in the whole cluster, so it is not known which"} {
@@ -284,7 +292,7 @@ func TestCheckClusterFile(t *testing.T) {
 		{Name: "B", Resource: "nvidia.com/gpu"}}
 	answers := listing(t)
 	answers[groupPath+"/deviceclasses"] = `{"items": [{"metadata": {"name": "mine"}, "spec": {"selectors": [{"cel": {"expression": "device.driver == \"gpus.example\""}}]}}]}`
-	list, err := cluster(t, answers).CheckCluster(t.Context(), skus)
+	list, err := cluster(t, answers).CheckCluster(t.Context(), ClusterFile{SKUs: skus})
 	want := []string{
 		"DeviceClass mine: others may claim devices of driver gpus.example by it, which gives GPUs: name it in gpuDeviceClasses of ValidatingAdmissionPolicy comb-claims, and of comb-pods",
 		"cluster file skuTypes.H100: others may claim devices of class own: name it in gpuDeviceClasses of ValidatingAdmissionPolicy comb-claims, and of comb-pods",
@@ -298,7 +306,7 @@ func TestCheckClusterFile(t *testing.T) {
 // All that a cluster lacks is named at once; what jobs run without does not count.
 func TestCheckCluster(t *testing.T) {
 	c := cluster(t, whole())
-	list, err := c.CheckCluster(t.Context(), nil)
+	list, err := c.CheckCluster(t.Context(), ClusterFile{})
 	if err != nil || len(list.Failed()) > 0 || len(list) < 20 {
 		t.Fatalf("a whole cluster has %d things, and lacks %s (%v)", len(list), list.Failed(), err)
 	}
@@ -307,7 +315,7 @@ func TestCheckCluster(t *testing.T) {
 	delete(lacking, policyPath)
 	lacking["/version"] = `{"major": "1", "minor": "29", "gitVersion": "v1.29.1"}`
 	lacking["/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"] = `{"status": {"allowed": false}}`
-	if list, err = cluster(t, lacking).CheckCluster(t.Context(), nil); err != nil {
+	if list, err = cluster(t, lacking).CheckCluster(t.Context(), ClusterFile{}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -336,6 +344,7 @@ func TestAdmissionFile(t *testing.T) {
 		"the class":     fmt.Sprintf(`kind: PriorityClass\nmetadata: \{name: %s\}\n.*\nvalue: %d\npreemptionPolicy: Never\n`, pods.PriorityClass, pods.Priority),
 		"pods":          fmt.Sprintf(`kind: ValidatingAdmissionPolicy\nmetadata: \{name: %s, annotations: \{%s: "%d"\}\}\nspec:\n  failurePolicy: Fail\n`, podPolicy, revisionNote, revision),
 		"claims":        fmt.Sprintf(`kind: ValidatingAdmissionPolicy\nmetadata: \{name: %s, annotations: \{%s: "%d"\}\}\nspec:\n  failurePolicy: Fail\n`, claimPolicy, revisionNote, revision),
+		"statuses":      fmt.Sprintf(`kind: ValidatingAdmissionPolicy\nmetadata: \{name: %s, annotations: \{%s: "%d"\}\}\nspec:\n  failurePolicy: Fail\n`, statusPolicy, revisionNote, revision),
 		"the probe":     fmt.Sprintf(`expression: '!\("%s" in .*\n    reason: Forbidden\n    message: %s\n`, probeLabel, inForce),
 		"the right":     fmt.Sprintf(`!authorizer.group\("%s"\).resource\("%s"\).check\("create"\).allowed\(\)`, writerGroup, writerResource),
 		"the priority":  fmt.Sprintf(`object.spec.\?priority.orValue\(0\) >= %d `, pods.Priority),

@@ -107,9 +107,15 @@ const standard = "pod-security.kubernetes.io/enforce"
 // checker looks, for a client, at what a server needs of the cluster.
 type checker struct{ *Client }
 
-// CheckCluster looks at all that a server needs of the Kubernetes cluster; skus are those of its
-// cluster file, where that is known. The error is one of asking.
-func (c *Client) CheckCluster(ctx context.Context, skus []cell.SKU) (list Checks, err error) {
+// ClusterFile is what is looked at of a server's cluster file; the zero ClusterFile is of none.
+type ClusterFile struct {
+	SKUs       []cell.SKU
+	Namespaces []string // of virtual clusters
+}
+
+// CheckCluster looks at all that a server needs of the Kubernetes cluster. The error is one of
+// asking.
+func (c *Client) CheckCluster(ctx context.Context, file ClusterFile) (list Checks, err error) {
 	version, err := c.Version(ctx)
 	check := Check{Kind: "version", Name: version, OK: true}
 	if tooOld := (*TooOld)(nil); errors.As(err, &tooOld) {
@@ -125,8 +131,12 @@ func (c *Client) CheckCluster(ctx context.Context, skus []cell.SKU) (list Checks
 			return append(list, kept...), err
 		},
 		func(ctx context.Context, list Checks) (Checks, error) {
-			others, err := checker{c}.checkOthers(ctx, skus)
+			others, err := checker{c}.checkOthers(ctx, file.SKUs)
 			return append(list, others...), err
+		},
+		func(ctx context.Context, list Checks) (Checks, error) {
+			writers, err := checker{c}.checkStatusWriters(ctx, file.Namespaces)
+			return append(list, writers...), err
 		},
 	}
 	for _, step := range steps {
