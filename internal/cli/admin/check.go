@@ -38,7 +38,8 @@ With DIR, look at bare machines over ssh before Kubernetes is installed on them:
 with their driver, container runtime, and whether two are copies of one. DIR has the lists that OpenPAI's installation takes: master.csv
 and worker.csv with a line NAME,IP for each machine, and config.yaml with the user. Nothing is changed there, and passwords are not
 used: your ssh must get in by a key, and know the keys of the machines. --write makes an Ansible inventory for Kubespray and k3s-ansible.`,
-		Example: "  comb cluster check --cluster cluster.yaml\n  comb cluster check --as system:serviceaccount:comb:comb\n" +
+		Example: "  comb cluster check --cluster cluster.yaml\n" +
+			"  comb cluster check --as system:serviceaccount:comb:comb\n" +
 			"  comb cluster check machines --write inventory.yaml", Args: cobra.MaximumNArgs(1)}
 	flags.AddFile(c.Flags())
 	flags.AddSpace(c.Flags())
@@ -114,8 +115,8 @@ func (k *clusterCommands) checkCluster(ctx context.Context, flags api.Flags, as,
 			len(failed), len(list), client.Host())
 	}
 	if unsure := list.Unsure(); len(unsure) > 0 {
-		return fmt.Errorf("of %d of %d things that Comb needs in the Kubernetes cluster at %s it could not be found out "+
-			"whether they are right", len(unsure), len(list), client.Host())
+		return fmt.Errorf("of %d of %d things that Comb needs in the Kubernetes cluster at %s "+
+			"it could not be found out whether they are right", len(unsure), len(list), client.Host())
 	}
 	return nil
 }
@@ -134,7 +135,8 @@ func (k *clusterCommands) readCluster(name string) (file api.ClusterFile, err er
 	if len(problems) > 0 {
 		return file, problems
 	}
-	return api.ClusterFile{SKUs: c.Config.Cluster.SKUs, Namespaces: slices.Collect(maps.Keys(model.Namespaces(c.Config)))}, nil
+	spaces := slices.Collect(maps.Keys(model.Namespaces(c.Config)))
+	return api.ClusterFile{SKUs: c.Config.Cluster.SKUs, Namespaces: spaces}, nil
 }
 
 // drawChecks prints what was looked at, and below it what is to be done.

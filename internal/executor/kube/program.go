@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -163,18 +162,4 @@ func FirstFew(names []string) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
-}
-
-// refuseForAdded tells that a task never ran, since a container failed that something in the
-// cluster has added to its pod. Every node would meet it, and no job chose it.
-func refuseForAdded(ctx context.Context, e *Executor, t *podTask, pod *corev1.Pod, s pods.State) error {
-	why := s.Refused
-	if s.Silent != "" {
-		if line := pods.LastLine(t.in(e).End(ctx, pod.Name, s.Silent)); line != "" {
-			why += ": " + line
-		}
-	}
-	why += "; neither its job nor the node is to blame: what adds it has to be mended"
-	e.events.on(pod, &t.said, eventRefused, func() string { return why })
-	return e.refuseForNamespace(t, why)
 }

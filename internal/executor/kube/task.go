@@ -621,22 +621,18 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	default: // another node may have the image, or no node has it: there is nothing to wait for long
 		left = min(left, e.o.Limits.Binding-time.Since(t.stuck))
 	}
-	blame := true
+	blame := !s.Added
 	switch {
 	case s.Program && !e.programs.current(pod): // the server has another image now
 		blame, left = false, 0
 	case s.Program && waited >= patient:
 		blame = e.programs.failedFor(pod, s.Why)
-	case s.Added:
-		blame = false
 	}
 	switch {
 	case left > 0 && s.Why == "":
 		return left + 100*time.Millisecond, nil // most often the wait ends before that
-	case s.Why == "" && s.Held != "":
-		s.Why = s.Held + ", for " + limit.String() + " now"
 	case s.Why == "":
-		s.Why = "Kubernetes has not started its pod after " + limit.String() + ", and gives no reason"
+		s.Why = s.Unexplained(limit)
 	case left > 0 && waited < patient:
 		return patient, nil
 	case left > 0:

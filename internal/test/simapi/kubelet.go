@@ -446,7 +446,8 @@ func (s kubelets) sync(m *machine, pod *corev1.Pod) {
 			}
 			if line == Gone {
 				waits := &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}
-				*told = append(*told, corev1.ContainerStatus{Name: one.Name, State: corev1.ContainerState{Waiting: waits}})
+				state := corev1.ContainerState{Waiting: waits}
+				*told = append(*told, corev1.ContainerStatus{Name: one.Name, State: state})
 				break
 			}
 			end := &corev1.ContainerStateTerminated{StartedAt: metav1.Now(), FinishedAt: metav1.Now()}

@@ -242,8 +242,8 @@ func (c checker) checkApplied(ctx context.Context, within time.Duration) (Check,
 	}
 }
 
-// noProbePod reports whether nothing but the lack of the pod that is asked about keeps it from being
-// bound.
+// noProbePod reports whether nothing but the lack of the pod that is asked about keeps it from
+// being bound.
 func noProbePod(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {

@@ -267,8 +267,8 @@ func TestCheckOthers(t *testing.T) {
 	}
 }
 
-// Before the policies are there, what others have is found by what they will name; and where
-// nobody may look, that is said.
+// Before the policies are there, what others have is found by what they will name; and what
+// may not be looked at is said.
 func TestCheckOthersBefore(t *testing.T) {
 	answers := whole()
 	delete(answers, policies+podPolicy)

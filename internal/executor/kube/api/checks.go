@@ -101,7 +101,8 @@ var optionalRights = []struct {
 const bindIssuer = "kubectl create clusterrolebinding comb-issuer " +
 	"--clusterrole=system:service-account-issuer-discovery --serviceaccount=%s:comb"
 
-// standard is the label by which Kubernetes holds the pods of a namespace to a standard of security.
+// standard is the label by which Kubernetes holds the pods of a namespace to a standard of
+// security.
 const standard = "pod-security.kubernetes.io/enforce"
 
 // checker looks, for a client, at what a server needs of the cluster.
@@ -169,7 +170,8 @@ func (c checker) checkNamespace(ctx context.Context, list Checks) (Checks, error
 	if err := json.Unmarshal(raw, &has); err != nil {
 		return nil, fmt.Errorf("%s does not show namespace %s: %w", c.host, c.namespace, err)
 	}
-	label := Check{Kind: "label", Name: standard, Namespace: c.namespace, OK: has.Metadata.Labels[standard] != "", Optional: true}
+	label := Check{Kind: "label", Name: standard, Namespace: c.namespace, Optional: true,
+		OK: has.Metadata.Labels[standard] != ""}
 	if !label.OK {
 		label.Problem = "the namespace has none, so unless the whole cluster has a standard Kubernetes lets " +
 			"privileged pods of others into it"
@@ -195,7 +197,8 @@ func (c checker) checkRights(ctx context.Context, list Checks) (Checks, error) {
 	for _, path := range issuerPaths {
 		check := Check{Kind: "right", Name: "get " + path, Optional: true, OK: !slices.Contains(missing, "get "+path)}
 		if !check.OK {
-			check.Problem = "Comb lacks the right; it is for --pod-image: by the issuer's keys the server knows which pod speaks"
+			check.Problem = "Comb lacks the right; it is for --pod-image: " +
+				"by the issuer's keys the server knows which pod speaks"
 			check.Next = fmt.Sprintf(bindIssuer, c.namespace)
 		}
 		list = append(list, check)

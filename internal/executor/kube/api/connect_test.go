@@ -83,8 +83,8 @@ func TestRightsForTokens(t *testing.T) {
 	}
 }
 
-// A server does not start in a cluster that keeps nobody from its GPUs, unless its flag accepts
-// that; and in none that is too old, or in which it lacks rights, each of which it names.
+// A server does not start in a cluster whose GPUs others may take, unless its flag accepts that;
+// and in none that is too old, or in which it lacks rights, each of which it names.
 func TestStartWithoutPolicies(t *testing.T) {
 	const rights = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 	for name, c := range map[string]struct {

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -88,15 +87,16 @@ func (c checker) openClasses(ctx context.Context, kept Kept, skus []cell.SKU) (l
 			continue
 		}
 		if check.Next == "" {
-			check.Next = fmt.Sprintf("name it in gpuDeviceClasses of ValidatingAdmissionPolicy %s, and of %s", claimPolicy, podPolicy)
+			check.Next = "name it in gpuDeviceClasses of ValidatingAdmissionPolicy " + claimPolicy +
+				", and of " + podPolicy
 		}
 		list = append(list, check)
 	}
 	return append(list, unseen...), nil
 }
 
-// gpuDrivers are the drivers that give GPUs: those of the classes that the policies name, which most
-// drivers have named after themselves, and those of some SKUs.
+// gpuDrivers are the drivers that give GPUs: those of the classes that the policies name, which
+// most drivers have named after themselves, and those of some SKUs.
 func gpuDrivers(kept Kept, skus []cell.SKU, all []deviceClass) map[string]bool {
 	of := map[string]bool{}
 	for i := range skus {

@@ -27,7 +27,7 @@ type Kept struct {
 	prioritySpaces []string // namespaces whose pods may have any priority
 }
 
-// filed is what deploy/kubernetes/admission.yaml names before anybody changes its lists.
+// filed is what deploy/kubernetes/admission.yaml names before its lists are changed.
 var filed = Kept{
 	resources: []string{"nvidia.com/", "amd.com/", "google.com/tpu", "habana.ai/", "huawei.com/Ascend",
 		"mthreads.com/", "gpu.intel.com/"},
@@ -165,7 +165,8 @@ func (c checker) checkOthers(ctx context.Context, skus []cell.SKU) (list Checks,
 	}
 	for i := range skus {
 		if problem, next, open := strings.Cut(kept.Lets(&skus[i]), ": "); open {
-			list = append(list, Check{Kind: "cluster file", Name: "skuTypes." + string(skus[i].Name), Problem: problem, Next: next})
+			list = append(list, Check{Kind: "cluster file", Name: "skuTypes." + string(skus[i].Name),
+				Problem: problem, Next: next})
 		}
 	}
 	slices.SortFunc(list, func(a, b Check) int {
@@ -218,8 +219,8 @@ func held(of map[string]*holding) (list Checks) {
 	for space, h := range of {
 		list = append(list, Check{Kind: "GPUs held by others", Name: andMore(h.first, h.pods), Namespace: space,
 			Optional: true,
-			Problem: fmt.Sprintf("in namespace %s, with %d GPUs on %s: Comb gives no GPU there meanwhile", space, h.gpus,
-				firstFew(slices.Sorted(maps.Keys(h.nodes)))),
+			Problem: fmt.Sprintf("in namespace %s, with %d GPUs on %s: Comb gives no GPU there meanwhile",
+				space, h.gpus, firstFew(slices.Sorted(maps.Keys(h.nodes)))),
 			Next: "end them, or leave these nodes out of the cluster file"})
 	}
 	return list
@@ -331,7 +332,8 @@ func (f *foreignClaim) of(classes []string) bool {
 
 // everywhere reads the objects of all namespaces, a page at a time. It reads none where there are
 // none of that kind. Where Comb may not it says so.
-func (c checker) everywhere(ctx context.Context, path string, read func(raw []byte) (metav1.ListMeta, error)) (unseen Checks, err error) {
+func (c checker) everywhere(ctx context.Context, path string,
+	read func(raw []byte) (metav1.ListMeta, error)) (unseen Checks, err error) {
 	switch err := c.pages(ctx, path, nil, read); {
 	case apierrors.IsForbidden(err):
 		what := path[strings.LastIndexByte(path, '/')+1:]

@@ -42,7 +42,8 @@ func (r *role) gives(group, resource, sub string, verbs ...string) bool {
 		if sub != "" {
 			resources = append(resources, "*/"+sub)
 		}
-		if len(rule.Names) == 0 && has(rule.Groups, group) && has(rule.Resources, resources...) && has(rule.Verbs, verbs...) {
+		if len(rule.Names) == 0 && has(rule.Groups, group) && has(rule.Resources, resources...) &&
+			has(rule.Verbs, verbs...) {
 			return true
 		}
 	}
@@ -56,11 +57,12 @@ type roleBinding struct {
 	Subjects []struct{ Kind, Name, Namespace string }
 }
 
-// others are the subjects that are no part of Kubernetes itself.
+// others are the accounts that are no part of Kubernetes itself.
 func (b *roleBinding) others() (list []string) {
 	for _, s := range b.Subjects {
 		switch {
-		case s.Kind == "ServiceAccount" && s.Namespace == systemSpace, s.Kind != "ServiceAccount" && strings.HasPrefix(s.Name, "system:"):
+		case s.Kind == "ServiceAccount" && s.Namespace == systemSpace:
+		case s.Kind != "ServiceAccount" && strings.HasPrefix(s.Name, "system:"):
 		case s.Kind == "ServiceAccount":
 			list = append(list, fmt.Sprintf("service account %s/%s", s.Namespace, s.Name))
 		default:
@@ -70,8 +72,9 @@ func (b *roleBinding) others() (list []string) {
 	return list
 }
 
-// checkStatusWriters looks who else than Kubernetes may say what pods of jobs do, in namespaces
-// where no policy keeps them from it. By default nobody may; a role with * in a namespace may.
+// checkStatusWriters looks for accounts besides Kubernetes' own that may say what pods of jobs do,
+// in namespaces where no policy refuses it. By default there are none; a role with * in a namespace
+// gives the right.
 func (c checker) checkStatusWriters(ctx context.Context, spaces []string) (list Checks, err error) {
 	wide, unseen, err := c.statusWriters(ctx, "clusterrole", "", nil)
 	if err != nil || len(unseen) > 0 {
@@ -99,25 +102,28 @@ func (c checker) checkStatusWriters(ctx context.Context, spaces []string) (list 
 			return append(list, unseen...), err
 		}
 		if by := slices.Concat(here.by, wide.by); len(by) > 0 {
-			list = append(list, Check{Kind: "right of others", Name: "patch pods/status", Namespace: space, Optional: true,
-				Problem: fmt.Sprintf("in namespace %s %s may say that a pod of a job has ended, while it runs on", space, firstFew(by)),
-				Next:    fmt.Sprintf("take the right away, or kubectl label namespace %s %s=status", space, guardLabel)})
+			list = append(list, Check{Kind: "right of others", Name: "patch pods/status", Namespace: space,
+				Optional: true,
+				Problem: fmt.Sprintf("in namespace %s %s may say that a pod of a job has ended, while it runs on",
+					space, firstFew(by)),
+				Next: fmt.Sprintf("take the right away, or kubectl label namespace %s %s=status", space, guardLabel)})
 		}
 	}
 	return list, nil
 }
 
-// writers are who may write pods/status.
+// writers are the accounts that may write pods/status.
 type writers struct {
 	roles map[string]bool // those that give the right
-	by    []string        // subjects, each with the binding that gives it to them
+	by    []string        // accounts, each with the binding that gives it the right
 }
 
 // statusWriters reads roles and their bindings, of the whole cluster or of a namespace. wide are
 // those of the whole cluster.
-func (c checker) statusWriters(ctx context.Context, kind, space string, wide *writers) (found *writers, unseen Checks, err error) {
+func (c checker) statusWriters(ctx context.Context, kind, space string,
+	wide *writers) (found *writers, unseen Checks, err error) {
 	found = &writers{roles: map[string]bool{}}
-	as := map[string]bool{} // whoever may in the whole cluster what Comb alone may counts as Comb
+	as := map[string]bool{} // roles whose accounts count as Comb, if they have them in the whole cluster
 	path := rolePath
 	if space != "" {
 		path += "/namespaces/" + space
@@ -150,9 +156,9 @@ func (c checker) statusWriters(ctx context.Context, kind, space string, wide *wr
 			if space != "" && b.RoleRef.Kind == "ClusterRole" {
 				gives = wide.roles[b.RoleRef.Name]
 			}
-			for _, who := range b.others() {
+			for _, account := range b.others() {
 				if gives {
-					found.by = append(found.by, fmt.Sprintf("%s (%sbinding %s)", who, kind, b.Metadata.Name))
+					found.by = append(found.by, fmt.Sprintf("%s (%sbinding %s)", account, kind, b.Metadata.Name))
 				}
 			}
 		}

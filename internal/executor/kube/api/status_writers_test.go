@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Who else than Kubernetes may say that a pod of a job has ended is named, in each namespace where
-// no policy keeps them from it.
+// Accounts besides Kubernetes' own that may say that a pod of a job has ended are named, in each
+// namespace where no policy refuses it.
 func TestStatusWriters(t *testing.T) {
 	answers := whole()
 	answers["/api/v1/namespaces/red"] = `{}`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -175,6 +176,14 @@ func (s *State) endUnrun(pod *corev1.Pod, asked bool) {
 			s.JobFault, s.Program, s.Added, s.Silent = failed.JobFault, failed.Program, failed.Added, failed.Silent
 		}
 	}
+}
+
+// Unexplained says that a pod has not started for so long, where nothing says why.
+func (s *State) Unexplained(after time.Duration) string {
+	if s.Held != "" {
+		return fmt.Sprintf("%s, for %v now", s.Held, after)
+	}
+	return fmt.Sprintf("Kubernetes has not started its pod after %v, and gives no reason", after)
 }
 
 // neverRan reports whether a pod's task was never started, as when its kubelet refused the pod.
