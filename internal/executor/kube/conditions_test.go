@@ -187,6 +187,12 @@ func TestAddedContainerFails(t *testing.T) {
 			t.Errorf("it ended with %+v", x)
 		}
 	}
+	d.api.FailAdded("mesh", simapi.Gone)
+	at := d.of("v", "n0")
+	d.until("it was waited for", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.ended[at].Cause != "" })
+	if x := d.ended[at]; x.Cause != model.NeverStarted || !strings.HasSuffix(x.Message, "added to its pod, waits on node n0: its image does not come: ErrImagePull: not found") {
+		t.Errorf("an image that does not come ends it with %+v", x)
+	}
 	if len(d.refused) > 0 || len(d.jobFaults) > 0 || !d.condition(true) {
 		t.Errorf("nodes are blamed for %v, jobs for %v; %+v is said", d.refused, d.jobFaults, d.e.Conditions())
 	}

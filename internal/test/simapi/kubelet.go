@@ -225,7 +225,7 @@ func (s *Server) Webhook(change func(*corev1.Pod)) {
 }
 
 // FailAdded lets the init containers of a name that a webhook adds fail on all nodes, with code 4
-// and a last line; with "" they do their work.
+// and a last line; with Gone their images do not come; with "" they do their work.
 func (s *Server) FailAdded(name, line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,26 +235,38 @@ func (s *Server) FailAdded(name, line string) {
 	s.failing[name] = line
 }
 
-// added runs the init containers before that of Comb, and reports whether one of them has failed:
-// then the pod has. s.mu is held.
-func (s kubelets) added(pod *corev1.Pod) (failed bool) {
+// added runs the init containers before that of Comb. told says that the pod shows something new,
+// over that all have done their work. s.mu is held.
+func (s kubelets) added(pod *corev1.Pod) (told, over bool) {
+	list := &pod.Status.InitContainerStatuses
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		if c.Name == "comb" {
-			break
+		line := s.failing[c.Name]
+		switch {
+		case c.Name == "comb":
+			return told, true
+		case i < len(*list) && line == Gone:
+			return false, false
+		case i < len(*list) && (*list)[i].State.Terminated != nil:
+			continue
 		}
-		end := &corev1.ContainerStateTerminated{StartedAt: metav1.Now(), FinishedAt: metav1.Now()}
-		if line := s.failing[c.Name]; line != "" {
-			end.ExitCode, end.Reason, end.Message, failed = 4, "Error", line+"\n", true
+		now := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
+		if line == Gone {
+			now.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}
+		} else {
+			now.State.Terminated = &corev1.ContainerStateTerminated{StartedAt: metav1.Now(), FinishedAt: metav1.Now()}
 		}
-		told := corev1.ContainerStatus{Name: c.Name, Image: c.Image, State: corev1.ContainerState{Terminated: end}}
-		pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, told)
-		if failed {
+		if *list = append((*list)[:i], now); line == Gone {
+			return true, false
+		}
+		if told = true; line != "" {
+			end := (*list)[i].State.Terminated
+			end.ExitCode, end.Reason, end.Message = 4, "Error", line+"\n"
 			pod.Status.Phase = corev1.PodFailed
-			return true
+			return true, false
 		}
 	}
-	return false
+	return told, true
 }
 
 // first is the container named comb of a pod, and where its status belongs; nil for none.
@@ -436,7 +448,10 @@ func (s kubelets) sync(m *machine, pod *corev1.Pod) {
 		if s.rand.IntN(4) > 0 {
 			return
 		}
-		if len(pod.Status.InitContainerStatuses) == 0 && s.added(pod) {
+		if told, over := s.added(pod); !over {
+			if !told {
+				return
+			}
 			break
 		}
 		if one, told := first(pod); one != nil {
