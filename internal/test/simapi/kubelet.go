@@ -445,14 +445,10 @@ func (s kubelets) sync(m *machine, pod *corev1.Pod) {
 	case c == nil && s.releases(m, pod):
 		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, OutOfDevices
 	case c == nil:
-		if s.rand.IntN(4) > 0 {
-			return
-		}
-		if told, over := s.added(pod); !over {
-			if !told {
-				return
-			}
+		if told, over := s.added(pod); told && !over {
 			break
+		} else if !over || s.rand.IntN(4) > 0 {
+			return
 		}
 		if one, told := first(pod); one != nil {
 			line := s.spoiled[pod.Spec.NodeName]
