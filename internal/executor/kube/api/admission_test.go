@@ -267,6 +267,30 @@ func TestCheckOthers(t *testing.T) {
 	}
 }
 
+// The right to read service accounts is asked for the one to which it is given.
+func TestNamedRight(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked struct {
+			Spec struct {
+				ResourceAttributes struct{ Resource, Name string }
+			}
+		}
+		err := json.NewDecoder(r.Body).Decode(&asked)
+		of := asked.Spec.ResourceAttributes
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"status": {"allowed": %v}}`, err == nil && (of.Resource != "serviceaccounts" || of.Name == "default"))
+	}))
+	defer server.Close()
+	c, err := newClient(&rest.Config{Host: server.URL}, "comb", &answers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := checker{c}.checkRights(t.Context(), nil)
+	if lacks := slices.DeleteFunc(list, func(c Check) bool { return c.OK }); err != nil || len(lacks) > 0 {
+		t.Errorf("it lacks %v (%v)", lacks, err)
+	}
+}
+
 // Before the policies are there, what others have is found by what they will name; and what
 // may not be looked at is said.
 func TestCheckOthersBefore(t *testing.T) {

@@ -218,6 +218,9 @@ func (c *Client) hasRight(ctx context.Context, r right) (bool, error) {
 	if !r.everywhere {
 		where["namespace"] = c.namespace
 	}
+	if r.resource == "serviceaccounts" {
+		where["name"] = "default" // the rights of deploy/kubernetes are to no other
+	}
 	return c.allowed(ctx, map[string]any{"resourceAttributes": where})
 }
 

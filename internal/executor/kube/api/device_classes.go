@@ -50,7 +50,7 @@ func (c *Client) OpenClasses(ctx context.Context, kept Kept, skus []cell.SKU) (l
 // since no policy names the resource as which pods may ask for their devices.
 func (c checker) openClasses(ctx context.Context, kept Kept, skus []cell.SKU) (list Checks, err error) {
 	var all []deviceClass
-	unseen, err := c.everywhere(ctx, groupPath+"/deviceclasses", func(raw []byte) (metav1.ListMeta, error) {
+	unseen, err := c.everywhere(ctx, groupPath+"/deviceclasses", whichGPUs, func(raw []byte) (metav1.ListMeta, error) {
 		var page struct {
 			Metadata metav1.ListMeta `json:"metadata"`
 			Items    []deviceClass   `json:"items"`

@@ -238,7 +238,7 @@ func firstFew(names []string) string {
 // GPUs. One is named, with why.
 func (c checker) podsOfOthers(ctx context.Context, kept Kept) (list Checks, err error) {
 	first, count, holds := map[othersOf][2]string{}, map[othersOf]int{}, map[string]*holding{}
-	unseen, err := c.everywhere(ctx, "/api/v1/pods", func(raw []byte) (metav1.ListMeta, error) {
+	unseen, err := c.everywhere(ctx, "/api/v1/pods", whichGPUs, func(raw []byte) (metav1.ListMeta, error) {
 		var page corev1.PodList
 		err := json.Unmarshal(raw, &page)
 		for i := range page.Items {
@@ -281,7 +281,7 @@ func andMore(first string, number int) string {
 // claimsOfOthers are those of GPUs of each namespace.
 func (c checker) claimsOfOthers(ctx context.Context, kept Kept) (list Checks, err error) {
 	claims := map[string][]string{}
-	unseen, err := c.everywhere(ctx, groupPath+"/resourceclaims", func(raw []byte) (metav1.ListMeta, error) {
+	unseen, err := c.everywhere(ctx, groupPath+"/resourceclaims", whichGPUs, func(raw []byte) (metav1.ListMeta, error) {
 		var page struct {
 			Metadata metav1.ListMeta `json:"metadata"`
 			Items    []foreignClaim  `json:"items"`
@@ -330,15 +330,18 @@ func (f *foreignClaim) of(classes []string) bool {
 	return false
 }
 
+// whichGPUs is what is not known where others' objects may not be listed.
+const whichGPUs = "which of them concern GPUs"
+
 // everywhere reads the objects of all namespaces, a page at a time. It reads none where there are
-// none of that kind. Where Comb may not it says so.
-func (c checker) everywhere(ctx context.Context, path string,
+// none of that kind. Where Comb may not it says so, and what is not known then.
+func (c checker) everywhere(ctx context.Context, path, unknown string,
 	read func(raw []byte) (metav1.ListMeta, error)) (unseen Checks, err error) {
 	switch err := c.pages(ctx, path, nil, read); {
 	case apierrors.IsForbidden(err):
 		what := path[strings.LastIndexByte(path, '/')+1:]
 		return Checks{{Kind: what, Name: "of others", Optional: true, Unknown: true,
-			Problem: "Comb may not list them in the whole cluster, so it is not known which of them concern GPUs",
+			Problem: "Comb may not list them in the whole cluster, so it is not known " + unknown,
 			Next:    "check again as an administrator of the cluster"}}, nil
 	case apierrors.IsNotFound(err):
 		return nil, nil

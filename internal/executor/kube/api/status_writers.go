@@ -18,6 +18,9 @@ const guardLabel = pods.LabelPrefix + "guard"
 
 const rolePath = "/apis/rbac.authorization.k8s.io/v1"
 
+// whichWriters is what is not known where roles may not be listed.
+const whichWriters = "which accounts may say that a pod of a job has ended"
+
 // role is what is read of a Role or ClusterRole.
 type role struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
@@ -128,7 +131,7 @@ func (c checker) statusWriters(ctx context.Context, kind, space string,
 	if space != "" {
 		path += "/namespaces/" + space
 	}
-	unseen, err = c.everywhere(ctx, path+"/"+kind+"s", func(raw []byte) (metav1.ListMeta, error) {
+	unseen, err = c.everywhere(ctx, path+"/"+kind+"s", whichWriters, func(raw []byte) (metav1.ListMeta, error) {
 		var page struct {
 			Metadata metav1.ListMeta `json:"metadata"`
 			Items    []role          `json:"items"`
@@ -144,7 +147,7 @@ func (c checker) statusWriters(ctx context.Context, kind, space string,
 	if err != nil || len(unseen) > 0 {
 		return found, unseen, err
 	}
-	unseen, err = c.everywhere(ctx, path+"/"+kind+"bindings", func(raw []byte) (metav1.ListMeta, error) {
+	unseen, err = c.everywhere(ctx, path+"/"+kind+"bindings", whichWriters, func(raw []byte) (metav1.ListMeta, error) {
 		var page struct {
 			Metadata metav1.ListMeta `json:"metadata"`
 			Items    []roleBinding   `json:"items"`

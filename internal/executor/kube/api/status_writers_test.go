@@ -44,7 +44,7 @@ func TestStatusWriters(t *testing.T) {
 		t.Errorf("it says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	answers[rolePath+"/clusterroles"] = "403 no"
-	if got := lines(); len(got) != 1 || !strings.HasPrefix(got[0], "clusterroles of others: Comb may not list them") {
+	if got := lines(); len(got) != 1 || !strings.HasPrefix(got[0], "clusterroles of others: Comb may not list them in the whole cluster, so it is not known which accounts may say") {
 		t.Errorf("without the right to look it says %q", got)
 	}
 }
