@@ -32,7 +32,8 @@ namespace, the rights, each by its name, the PriorityClass of Comb's pods, and t
 keep others from taking GPUs with kubectl (deploy/kubernetes/admission.yaml). The rights are those
 of the kubeconfig's user, or of --as, such as the server's account. It also names what others have
 that the policies would refuse, or do not see: an administrator of the cluster may list that. With
---cluster it looks whether the policies name what the GPUs of a cluster file are called.
+--cluster it looks whether the policies name what the GPUs of a cluster file are called, and
+whether its nodes are there with that much room.
 
 With DIR, look at bare machines over ssh before Kubernetes is installed on them: system, CPUs, memory, room on disk, swap, clock, GPUs
 with their driver, container runtime, and whether two are copies of one. DIR has the lists that OpenPAI's installation takes: master.csv
@@ -44,7 +45,7 @@ used: your ssh must get in by a key, and know the keys of the machines. --write 
 	flags.AddFile(c.Flags())
 	flags.AddSpace(c.Flags())
 	c.Flags().StringVar(&as, "as", "", "ask as this user of Kubernetes, by the right to impersonate it, as kubectl does")
-	c.Flags().StringVar(&cluster, "cluster", "", "cluster file whose GPUs the policies should name; without DIR")
+	c.Flags().StringVar(&cluster, "cluster", "", "cluster file whose GPUs, namespaces and nodes are looked at, too; without DIR")
 	c.Flags().StringVar(&write, "write", "", "write the inventory to this file, once nothing is wrong; with DIR")
 	c.Flags().StringVar(&sshConfig, "ssh-config", "",
 		"a configuration file of ssh instead of your own, with keys, ports and known hosts; with DIR")
@@ -136,7 +137,11 @@ func (k *clusterCommands) readCluster(name string) (file api.ClusterFile, err er
 		return file, problems
 	}
 	spaces := slices.Collect(maps.Keys(model.Namespaces(c.Config)))
-	return api.ClusterFile{SKUs: c.Config.Cluster.SKUs, Namespaces: spaces}, nil
+	file = api.ClusterFile{SKUs: c.Config.Cluster.SKUs, Namespaces: spaces}
+	for _, n := range config.NodeSums(c.Config) {
+		file.Rooms = append(file.Rooms, api.Room{Node: n.Node, MilliCPU: n.MilliCPU, MemoryMB: n.MemoryMB})
+	}
+	return file, nil
 }
 
 // drawChecks prints what was looked at, and below it what is to be done.

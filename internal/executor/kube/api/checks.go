@@ -112,6 +112,7 @@ type checker struct{ *Client }
 type ClusterFile struct {
 	SKUs       []cell.SKU
 	Namespaces []string // of virtual clusters
+	Rooms      []Room
 }
 
 // CheckCluster looks at all that a server needs of the Kubernetes cluster. The error is one of
@@ -138,6 +139,10 @@ func (c *Client) CheckCluster(ctx context.Context, file ClusterFile) (list Check
 		func(ctx context.Context, list Checks) (Checks, error) {
 			writers, err := checker{c}.checkStatusWriters(ctx, file.Namespaces)
 			return append(list, writers...), err
+		},
+		func(ctx context.Context, list Checks) (Checks, error) {
+			rooms, err := checker{c}.checkRooms(ctx, file.Rooms)
+			return append(list, rooms...), err
 		},
 	}
 	for _, step := range steps {
