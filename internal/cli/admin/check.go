@@ -45,7 +45,8 @@ used: your ssh must get in by a key, and know the keys of the machines. --write 
 	flags.AddFile(c.Flags())
 	flags.AddSpace(c.Flags())
 	c.Flags().StringVar(&as, "as", "", "ask as this user of Kubernetes, by the right to impersonate it, as kubectl does")
-	c.Flags().StringVar(&cluster, "cluster", "", "cluster file whose GPUs, namespaces and nodes are looked at, too; without DIR")
+	c.Flags().StringVar(&cluster, "cluster", "",
+		"cluster file whose GPUs, namespaces and nodes are looked at, too; without DIR")
 	c.Flags().StringVar(&write, "write", "", "write the inventory to this file, once nothing is wrong; with DIR")
 	c.Flags().StringVar(&sshConfig, "ssh-config", "",
 		"a configuration file of ssh instead of your own, with keys, ports and known hosts; with DIR")
