@@ -88,9 +88,8 @@ type TrialState struct {
 
 // LookAtTrial reads a trial.
 func LookAtTrial(pod *corev1.Pod) (t TrialState) {
-	if before := lookBefore(pod); before.Added {
-		why := cmp.Or(before.Refused, before.Why, before.Held)
-		return TrialState{Fails: before.Refused != "", Why: why, Added: true}
+	if before := lookBefore(pod); before.Added && before.Held == "" {
+		return TrialState{Fails: before.Refused != "", Why: cmp.Or(before.Refused, before.Why), Added: true}
 	}
 	for i := range pod.Status.ContainerStatuses {
 		c := &pod.Status.ContainerStatuses[i]

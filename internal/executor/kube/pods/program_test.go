@@ -174,6 +174,11 @@ func TestTrial(t *testing.T) {
 	if got := LookAtTrial(beside); !got.Fails || !got.Added || !strings.Contains(got.Why, "the container mesh, image mesh:1, which something") {
 		t.Errorf("with a container of others: %+v", got)
 	}
+	beside.Status.Phase = corev1.PodPending
+	beside.Status.InitContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	if got := LookAtTrial(beside); got != (TrialState{}) {
+		t.Errorf("with one that takes its time: %+v", got)
+	}
 	late := pod.DeepCopy()
 	late.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded"}
 	if got := LookAtTrial(late); !got.Fails || got.Why != "Kubernetes ended the pod that tries the image of Comb: DeadlineExceeded" {
