@@ -310,6 +310,26 @@ func TestCheckOthersBefore(t *testing.T) {
 	}
 }
 
+// Namespaces of a cluster file that are missing, or in which Comb lacks rights, are named with what
+// mends it.
+func TestCheckSpaces(t *testing.T) {
+	answers := whole()
+	answers["/api/v1/namespaces/red"] = `{}`
+	list, err := cluster(t, answers).CheckCluster(t.Context(), ClusterFile{Namespaces: []string{"red", "gone", "comb"}})
+	if got := list.Failed().Lines(); err != nil || !slices.Equal(got, []string{"namespace gone: it is missing: kubectl create namespace gone"}) ||
+		!list.Has("namespace", "red") {
+		t.Errorf("%v: it says %q", err, got)
+	}
+	answers["/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"] = `{"status": {"allowed": false}}`
+	list, err = checker{cluster(t, answers)}.checkSpaces(t.Context(), nil, ClusterFile{Namespaces: []string{"red"}, SKUs: []cell.SKU{{DRA: cell.DRA{Class: "a"}}}})
+	text := strings.Join(list.Lines(), "\n")
+	for _, want := range []string{"namespace red: Comb lacks rights there: create pods, get pods, ", "delete resourceclaims: kubectl apply -n red -f deploy/kubernetes/team.yaml"} {
+		if err != nil || !strings.Contains(text, want) {
+			t.Errorf("%v: it says %s, and not %q", err, text, want)
+		}
+	}
+}
+
 // GPUs of a cluster file that the policies do not name are named before a server has the file.
 func TestCheckClusterFile(t *testing.T) {
 	skus := []cell.SKU{{Name: "H100", DRA: cell.DRA{Class: "own", Driver: "gpus.example"}}, {Name: "A", Resource: "other.com/gpu"},

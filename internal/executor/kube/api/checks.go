@@ -128,6 +128,7 @@ func (c *Client) CheckCluster(ctx context.Context, file ClusterFile) (list Check
 	}
 	list = append(list, check)
 	steps := []func(context.Context, Checks) (Checks, error){checker{c}.checkNamespace, checker{c}.checkRights,
+		func(ctx context.Context, list Checks) (Checks, error) { return checker{c}.checkSpaces(ctx, list, file) },
 		func(ctx context.Context, list Checks) (Checks, error) {
 			kept, err := c.CheckAdmission(ctx)
 			return append(list, kept...), err
@@ -209,6 +210,39 @@ func (c checker) checkRights(ctx context.Context, list Checks) (Checks, error) {
 		list = append(list, check)
 	}
 	return list, err
+}
+
+// checkSpaces adds what was found of each other namespace that the cluster file names.
+func (c checker) checkSpaces(ctx context.Context, list Checks, file ClusterFile) (Checks, error) {
+	claims := slices.ContainsFunc(file.SKUs, func(s cell.SKU) bool { return s.DRA.Class != "" })
+	for _, space := range slices.Sorted(slices.Values(file.Namespaces)) {
+		if space == c.namespace {
+			continue
+		}
+		in := c.In(space)
+		check := Check{Kind: "namespace", Name: space}
+		there, err := in.HasNamespace(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var missing []string
+		if there {
+			if missing, err = in.MissingHere(ctx, claims); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case !there:
+			check.Problem, check.Next = "it is missing", "kubectl create namespace "+space
+		case len(missing) > 0:
+			check.Problem = "Comb lacks rights there: " + strings.Join(missing, ", ")
+			check.Next = fmt.Sprintf("kubectl apply -n %s -f deploy/kubernetes/team.yaml", space)
+		default:
+			check.OK = true
+		}
+		list = append(list, check)
+	}
+	return list, nil
 }
 
 // checkRight adds what was found of a right. use is what an optional one is for.
