@@ -32,7 +32,7 @@ kubectl wait -n $space pods --all --for=delete --timeout=60s
 done
 kubectl delete namespace team-red team-new --ignore-not-found --timeout=2m
 kubectl delete namespace tenant --ignore-not-found --timeout=60s
-kubectl get priorityclass comb-jobs >&2 && kubectl get validatingadmissionpolicybinding comb-pods comb-claims >&2 || kubectl apply -f ../../deploy/kubernetes/admission.yaml
+kubectl get priorityclass comb-jobs >&2 && kubectl get validatingadmissionpolicybinding comb-pods comb-claims comb-status >&2 || kubectl apply -f ../../deploy/kubernetes/admission.yaml
 kubectl delete pvc,secrets -n comb --all && kubectl delete pv --all && kubectl delete resourceslices,deviceclasses --all`
 	c := exec.Command("sh", "-c", script)
 	c.Env = append(os.Environ(), "KUBECONFIG="+*kubeconfig)

@@ -79,25 +79,18 @@ func Unkept(e *Executor, skus []cell.SKU) (list []string) {
 		return nil
 	}
 	for i := range skus {
-		why := ""
-		switch s := &skus[i]; {
-		case s.DRA.Class != "":
-			why = kept.LetsClass(s.DRA.Class)
-		case s.Resource != "":
-			why = kept.LetsResource(s.Resource)
-		}
-		if why != "" {
+		if why := kept.Lets(&skus[i]); why != "" {
 			list = append(list, fmt.Sprintf("skuTypes.%s: %s", skus[i].Name, why))
 		}
+	}
+	if classes, err := e.o.API.OpenClasses(ctx, kept, skus); err == nil {
+		list = append(list, classes...)
 	}
 	return list
 }
 
 // Room is what the leaves of a node have together by the cluster file.
-type Room struct {
-	Node               cell.NodeName
-	MilliCPU, MemoryMB int64
-}
+type Room = api.Room
 
 // LessRoom says which nodes have less for jobs than that, because of the pods that each node runs,
 // in one sentence; "" when none has, or it is not known.
@@ -111,17 +104,8 @@ func LessRoom(e *Executor, rooms []Room) string {
 		if n == nil || taken == (amount{}) {
 			continue
 		}
-		cpu := n.Status.Allocatable.Cpu().MilliValue() - taken.milliCPU
-		memory := n.Status.Allocatable.Memory().Value()>>20 - taken.memoryMB
-		var lacks []string
-		if r.MilliCPU > cpu {
-			lacks = append(lacks, fmt.Sprintf("%s CPUs of %s", cores(cpu), cores(r.MilliCPU)))
-		}
-		if r.MemoryMB > memory {
-			lacks = append(lacks, fmt.Sprintf("%d MiB of memory of %d MiB", memory, r.MemoryMB))
-		}
-		if len(lacks) > 0 {
-			short = append(short, fmt.Sprintf("%s (%s)", r.Node, strings.Join(lacks, " and ")))
+		if why := r.Lacks(n, taken.milliCPU, taken.memoryMB); why != "" {
+			short = append(short, why)
 		}
 	}
 	if len(short) == 0 {
@@ -131,9 +115,4 @@ func LessRoom(e *Executor, rooms []Room) string {
 		"for the rest: %s; "+
 		"lower cpu and memory in skuTypes, else jobs that ask for all of such a node are refused there",
 		FirstFew(short))
-}
-
-// cores writes thousandths of a core as cores.
-func cores(milli int64) string {
-	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%d.%03d", milli/1000, milli%1000), "0"), ".")
 }

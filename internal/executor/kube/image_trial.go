@@ -94,6 +94,8 @@ func (i imageTrial) try(ctx context.Context, node string, offers []string) error
 			i.worked(node)
 			i.log.Info("the image of Comb was tried, and starts", "image", i.image, "node", node)
 			return nil
+		case s.Added && (s.Fails || time.Since(waits) > trialWaits):
+			return errors.New(s.Why)
 		case s.Fails, s.Why != "" && time.Since(waits) > trialWaits:
 			i.failed(node, s.Why)
 			return nil
@@ -112,6 +114,9 @@ func (i imageTrial) make(ctx context.Context, node string, offers []string) (*co
 	}
 	for {
 		made, err := i.api.Create(ctx, want)
+		if err == nil {
+			i.made(made)
+		}
 		if err == nil || !api.Exists(err) {
 			return made, err
 		}

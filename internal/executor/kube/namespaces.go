@@ -284,6 +284,20 @@ func (e *Executor) refuseForNamespace(t *podTask, why string) error {
 	return e.finish(t, model.Exit{Cause: model.NeverStarted, Message: clipped(why)})
 }
 
+// refuseForAdded tells that a task never ran, since a container failed that something in the
+// cluster has added to its pod. Every node would meet it, and no job chose it.
+func refuseForAdded(ctx context.Context, e *Executor, t *podTask, pod *corev1.Pod, s pods.State) error {
+	why := s.Refused
+	if s.Silent != "" {
+		if line := pods.LastLine(t.in(e).End(ctx, pod.Name, s.Silent)); line != "" {
+			why += ": " + line
+		}
+	}
+	why += "; neither its job nor the node is to blame: what adds it has to be mended"
+	e.events.on(pod, &t.said, eventRefused, func() string { return why })
+	return e.refuseForNamespace(t, why)
+}
+
 // home is the namespace of an attempt. All tasks of a gang are in one, since the names by which
 // they find each other hold in one namespace alone.
 type home struct {

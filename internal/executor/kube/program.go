@@ -31,6 +31,26 @@ type programs struct {
 	works map[string]bool
 	fails map[string]programFault
 	says  string // what the log said last
+	// written are the names under which that image stands in pods that this server made: something
+	// in the cluster may write others, such as that of a mirror.
+	written map[string]bool
+}
+
+// maxWritten is how many such names are kept.
+const maxWritten = 64
+
+// made notes what the API server made of a pod that this server asked for, with its image.
+func (p *programs) made(pod *corev1.Pod) {
+	image := pods.ProgramImage(pod)
+	if image == "" || image == p.image {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.written == nil || len(p.written) >= maxWritten {
+		p.written = map[string]bool{}
+	}
+	p.written[image] = true
 }
 
 // programFault is why the container does not do its work on a node.
@@ -61,7 +81,12 @@ func (p *programs) failedFor(pod *corev1.Pod, why string) (blame bool) {
 }
 
 // current reports whether a pod has the image of this server, and not that of an earlier one.
-func (p *programs) current(pod *corev1.Pod) bool { return pods.ProgramImage(pod) == p.image }
+func (p *programs) current(pod *corev1.Pod) bool {
+	image := pods.ProgramImage(pod)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return image == p.image || p.written[image]
+}
 
 // failed notes why the container does not do its work on a node, and reports whether the node is to
 // blame, since it does on another.

@@ -275,6 +275,7 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	made, err := t.in(e).Create(ctx, pod)
 	switch {
 	case err == nil:
+		e.programs.made(made)
 		if !own.nothing() {
 			if err := t.noteCreated(made); err != nil {
 				return 0, err
@@ -503,6 +504,8 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	switch {
 	case state.Phase == pods.Ended && state.Refused != "" && state.Program && !t.stray:
 		return 0, refuseForProgram(e, t, pod, state)
+	case state.Phase == pods.Ended && state.Refused != "" && state.Added && !t.stray:
+		return 0, refuseForAdded(ctx, e, t, pod, state)
 	case state.Phase == pods.Ended && state.Refused != "" && !t.stray:
 		e.events.on(pod, &t.said, eventRefused, func() string { return state.Refused })
 		return 0, e.refuse(t, model.TaskRefused{Reason: state.Refused, Job: state.JobFault})
@@ -618,7 +621,7 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	default: // another node may have the image, or no node has it: there is nothing to wait for long
 		left = min(left, e.o.Limits.Binding-time.Since(t.stuck))
 	}
-	blame := true
+	blame := !s.Added
 	switch {
 	case s.Program && !e.programs.current(pod): // the server has another image now
 		blame, left = false, 0
@@ -629,7 +632,7 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	case left > 0 && s.Why == "":
 		return left + 100*time.Millisecond, nil // most often the wait ends before that
 	case s.Why == "":
-		s.Why = "Kubernetes has not started its pod after " + limit.String() + ", and gives no reason"
+		s.Why = s.Unexplained(limit)
 	case left > 0 && waited < patient:
 		return patient, nil
 	case left > 0:
@@ -637,7 +640,7 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 			t.waitTold = true
 			message := fmt.Sprintf("task %s of attempt %v waits on node %s: %s", t.title(), t.at,
 				t.ts.Place.Node, s.Why)
-			if s.Program { // it names the node itself
+			if s.Program || s.Added { // it names the node itself
 				message = fmt.Sprintf("task %s of attempt %v waits: %s", t.title(), t.at, s.Why)
 			}
 			e.o.Tell(model.Notice{Job: t.at.Job, Message: message})

@@ -216,7 +216,60 @@ func (s *Server) Spoil(node, line string) {
 	s.spoiled[node] = line
 }
 
-// first is the container named comb that begins a pod, and where its status belongs; nil for none.
+// Webhook changes each pod that is made from now on, as a mutating webhook of a cluster does; nil
+// is none. Init containers that it adds in front do their work, unless FailAdded names them.
+func (s *Server) Webhook(change func(*corev1.Pod)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.webhook = change
+}
+
+// FailAdded lets the init containers of a name that a webhook adds fail on all nodes, with code 4
+// and a last line; with Gone their images do not come; with "" they do their work.
+func (s *Server) FailAdded(name, line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failing == nil {
+		s.failing = map[string]string{}
+	}
+	s.failing[name] = line
+}
+
+// added runs the init containers before that of Comb. told says that the pod shows something new,
+// over that all have done their work. s.mu is held.
+func (s kubelets) added(pod *corev1.Pod) (told, over bool) {
+	list := &pod.Status.InitContainerStatuses
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		line := s.failing[c.Name]
+		switch {
+		case c.Name == "comb":
+			return told, true
+		case i < len(*list) && line == Gone:
+			return false, false
+		case i < len(*list) && (*list)[i].State.Terminated != nil:
+			continue
+		}
+		now := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
+		if line == Gone {
+			now.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}
+		} else {
+			now.State.Terminated = &corev1.ContainerStateTerminated{StartedAt: metav1.Now(), FinishedAt: metav1.Now()}
+		}
+		if *list = append((*list)[:i], now); line == Gone {
+			return true, false
+		}
+		if told = true; line != "" {
+			end := (*list)[i].State.Terminated
+			end.ExitCode, end.Reason, end.Message = 4, "Error", line+"\n"
+			pod.Status.Phase = corev1.PodFailed
+			return true, false
+		}
+	}
+	return told, true
+}
+
+// first is the container named comb of a pod, and where its status belongs; nil for none.
 func first(pod *corev1.Pod) (*corev1.Container, *[]corev1.ContainerStatus) {
 	type containers struct {
 		list []corev1.Container
@@ -224,8 +277,10 @@ func first(pod *corev1.Pod) (*corev1.Container, *[]corev1.ContainerStatus) {
 	}
 	for _, c := range []containers{{pod.Spec.InitContainers, &pod.Status.InitContainerStatuses},
 		{pod.Spec.Containers, &pod.Status.ContainerStatuses}} {
-		if len(c.list) > 0 && c.list[0].Name == "comb" {
-			return &c.list[0], c.told
+		for i := range c.list {
+			if c.list[i].Name == "comb" {
+				return &c.list[i], c.told
+			}
 		}
 	}
 	return nil, nil
@@ -390,21 +445,25 @@ func (s kubelets) sync(m *machine, pod *corev1.Pod) {
 	case c == nil && s.releases(m, pod):
 		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, OutOfDevices
 	case c == nil:
-		if s.rand.IntN(4) > 0 {
+		if told, over := s.added(pod); told && !over {
+			break
+		} else if !over || s.rand.IntN(4) > 0 {
 			return
 		}
 		if one, told := first(pod); one != nil {
 			line := s.spoiled[pod.Spec.NodeName]
-			if line == Gone && len(*told) > 0 {
+			if line == Gone && len(*told) > 0 && (*told)[len(*told)-1].Name == one.Name {
 				return
 			}
 			if line == Gone {
 				waits := &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}
-				*told = []corev1.ContainerStatus{{Name: one.Name, State: corev1.ContainerState{Waiting: waits}}}
+				state := corev1.ContainerState{Waiting: waits}
+				*told = append(*told, corev1.ContainerStatus{Name: one.Name, State: state})
 				break
 			}
 			end := &corev1.ContainerStateTerminated{StartedAt: metav1.Now(), FinishedAt: metav1.Now()}
-			*told = []corev1.ContainerStatus{{Name: one.Name, State: corev1.ContainerState{Terminated: end}}}
+			*told = slices.DeleteFunc(*told, func(c corev1.ContainerStatus) bool { return c.Name == one.Name })
+			*told = append(*told, corev1.ContainerStatus{Name: one.Name, State: corev1.ContainerState{Terminated: end}})
 			if line != "" {
 				end.ExitCode, end.Reason, end.Message = 3, "Error", "it begins\n"+line+"\n"
 			}

@@ -67,8 +67,10 @@ type Server struct {
 	machines map[string]*machine
 	foreign  map[string]bool // pods that no kubelet of this package looks at, by key
 	tick     int64
-	others   bool              // claims are given other devices than they ask for
-	linger   bool              // containers do not end by themselves
+	others   bool // claims are given other devices than they ask for
+	linger   bool // containers do not end by themselves
+	webhook  func(*corev1.Pod)
+	failing  map[string]string // init containers that a webhook adds, and what they print
 	spoiled  map[string]string // nodes on which what runs before a task fails, and what it prints
 	twice    []Both
 	asked    map[string]int
@@ -508,6 +510,9 @@ func (s *Server) make(resource string, o metav1.Object) {
 	if pod, ok := o.(*corev1.Pod); ok {
 		pod.TypeMeta, pod.Status = metav1.TypeMeta{APIVersion: "v1",
 			Kind: "Pod"}, corev1.PodStatus{Phase: corev1.PodPending}
+		if s.webhook != nil {
+			s.webhook(pod)
+		}
 	}
 	s.put(resource, o)
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/combsched/comb/internal/executor/kube/pods"
@@ -22,6 +22,7 @@ import (
 const (
 	podPolicy      = "comb-pods"
 	claimPolicy    = "comb-claims"
+	statusPolicy   = "comb-status"
 	policyGroup    = "admissionregistration.k8s.io"
 	policyPath     = "/apis/" + policyGroup + "/v1"
 	classPath      = "/apis/scheduling.k8s.io/v1/priorityclasses/" + pods.PriorityClass
@@ -31,7 +32,7 @@ const (
 	writerResource = "tasks"
 	revisionNote   = pods.LabelPrefix + "revision" // on a policy
 	// revision is the least that this program needs: one more with each change that it relies on.
-	revision = 1
+	revision = 2
 )
 
 // policyWait is how long a policy that is there may take until the API server applies it. It looks
@@ -58,7 +59,7 @@ func (c *Client) CheckAdmission(ctx context.Context) (list Checks, err error) {
 			Next: "switch it on, and " + ApplyAdmission}), nil
 	}
 	there := true
-	for _, name := range []string{podPolicy, claimPolicy} {
+	for _, name := range []string{podPolicy, claimPolicy, statusPolicy} {
 		for _, one := range []func(context.Context, string) (Check, error){checker{c}.checkPolicy, checker{c}.checkBinding} {
 			check, err := one(ctx, name)
 			if err != nil {
@@ -202,9 +203,13 @@ func (c checker) checkWriter(ctx context.Context) (Check, error) {
 	return check, err
 }
 
-// checkApplied asks for a pod that the policy refuses to all, and makes none. That proves
-// that the API server applies policies, which may be switched off there (admission plugins). Where
-// something else refuses the pod nothing is known.
+// probePod is the name of a pod that is asked about, and not there.
+const probePod = "comb-probe"
+
+// checkApplied asks to bind a pod that is not there, which the policy refuses to all. That proves
+// that the API server applies policies, which may be switched off there (admission plugins).
+// Neither quotas, limit ranges nor pod security look at a binding, and nothing is made of it. Where
+// something else refuses it nothing is known.
 func (c checker) checkApplied(ctx context.Context, within time.Duration) (Check, error) {
 	check := Check{Kind: "admission plugin", Name: "ValidatingAdmissionPolicy", OK: true}
 	wait, cancel := context.WithTimeout(ctx, within)
@@ -212,8 +217,14 @@ func (c checker) checkApplied(ctx context.Context, within time.Duration) (Check,
 	for {
 		err := c.probe(ctx)
 		switch {
-		case err == nil: // let in
-		case strings.Contains(ErrorText(err), inForce), NeverAccepts(err):
+		case err == nil, noProbePod(err): // let in
+		case strings.Contains(ErrorText(err), inForce):
+			return check, nil
+		case NeverAccepts(err):
+			check.OK, check.Unknown = false, true
+			check.Problem = fmt.Sprintf("it could not be found out whether the API server applies policy %s, "+
+				"since it refuses for another reason what the policy refuses: %s", podPolicy, ErrorText(err))
+			check.Next = "mend that, and check again"
 			return check, nil
 		default:
 			return check, err
@@ -231,25 +242,23 @@ func (c checker) checkApplied(ctx context.Context, within time.Duration) (Check,
 	}
 }
 
-// probe asks whether a pod with the label of the probe would be let in. Nothing is made.
-func (c checker) probe(ctx context.Context) error {
-	no, yes, uid := false, true, int64(1000)
-	little := corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "comb-probe-", Labels: map[string]string{probeLabel: ""}},
-		Spec: corev1.PodSpec{
-			AutomountServiceAccountToken: &no, RestartPolicy: corev1.RestartPolicyNever,
-			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &uid,
-				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-			Containers: []corev1.Container{{Name: pods.Container, Image: "none",
-				Resources: corev1.ResourceRequirements{Requests: little, Limits: little},
-				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no,
-					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}},
-		},
+// noProbePod reports whether nothing but the lack of the pod that is asked about keeps it from
+// being bound.
+func noProbePod(err error) bool {
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
 	}
-	r := c.rest.Post().Namespace(c.namespace).Resource("pods").Param("dryRun", metav1.DryRunAll)
-	return r.Body(pod).Do(ctx).Error()
+	about := status.Status().Details
+	return about != nil && about.Kind == "pods" && about.Name == probePod
+}
+
+// probe asks whether a pod would be bound with the label of the probe. Nothing is made.
+func (c checker) probe(ctx context.Context) error {
+	b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: probePod, Labels: map[string]string{probeLabel: ""}},
+		Target: corev1.ObjectReference{Kind: "Node", Name: probePod}}
+	r := c.rest.Post().Namespace(c.namespace).Resource("pods").Name(probePod).SubResource("binding")
+	return r.Param("dryRun", metav1.DryRunAll).Body(b).Do(ctx).Error()
 }
 
 // serves reports whether the API server serves resources of a version of a group.

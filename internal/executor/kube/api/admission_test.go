@@ -16,30 +16,43 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
 // whole are the objects of a cluster in which all is as it should be.
 func whole() map[string]string {
-	policy := `{"metadata": {"annotations": {"comb.dev/revision": "1"}}, "spec": {"failurePolicy": "Fail", "validations": [{}]}}`
+	policy := `{"metadata": {"annotations": {"comb.dev/revision": "2"}}, "spec": {"failurePolicy": "Fail", "validations": [{}]}}`
 	binding := `{"spec": {"policyName": "%s", "validationActions": ["Deny"], "matchResources": {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}}}`
 	return map[string]string{
 		policyPath: `{"resources": [{"name": "validatingadmissionpolicies"}, {"name": "validatingadmissionpolicybindings"}]}`,
 		classPath:  `{"value": 1000000000, "preemptionPolicy": "Never"}`,
 		policyPath + "/validatingadmissionpolicies/comb-pods":         policy,
 		policyPath + "/validatingadmissionpolicies/comb-claims":       policy,
+		policyPath + "/validatingadmissionpolicies/comb-status":       policy,
+		policyPath + "/validatingadmissionpolicybindings/comb-status": fmt.Sprintf(binding, "comb-status"),
 		policyPath + "/validatingadmissionpolicybindings/comb-pods":   fmt.Sprintf(binding, "comb-pods"),
 		policyPath + "/validatingadmissionpolicybindings/comb-claims": fmt.Sprintf(binding, "comb-claims"),
 		"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":      `{"status": {"allowed": true}}`,
-		"/api/v1/namespaces/comb/pods":                                `403 pods is forbidden: denied request: the policy is in force`,
-		"/version":                                                    `{"major": "1", "minor": "36", "gitVersion": "v1.36.3"}`,
-		"/api/v1/namespaces/comb":                                     `{}`,
+		"/api/v1/namespaces/comb/pods/comb-probe/binding":             `403 pods is forbidden: denied request: the policy is in force`,
+		"/version":                `{"major": "1", "minor": "36", "gitVersion": "v1.36.3"}`,
+		"/api/v1/namespaces/comb": `{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}`,
 	}
 }
 
-// cluster is a client of an API server that answers so. An answer that begins with a number is
-// that status, with a message.
+// cluster is a client of an API server that answers so.
 func cluster(t *testing.T, said map[string]string) *Client {
+	t.Helper()
+	c, err := newClient(&rest.Config{Host: answering(t, said)}, "comb", &answers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// answering is the address of an API server that answers so. An answer that begins with a number
+// is that status, with a message.
+func answering(t *testing.T, said map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -47,14 +60,18 @@ func cluster(t *testing.T, said map[string]string) *Client {
 		if !ok {
 			text = "404 " + r.URL.Path + " not found"
 		}
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/pods") && (r.URL.Query().Get("dryRun") != "All" || !strings.Contains(string(body), probeLabel)) {
-			t.Errorf("a pod would be made: %s", r.URL)
+		if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/api/v1/") && (r.URL.Query().Get("dryRun") != "All" || !strings.Contains(string(body), probeLabel)) {
+			t.Errorf("something would be made: %s", r.URL)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		var status int32
 		if n, _ := fmt.Sscanf(text, "%d", &status); n == 1 {
 			reason := map[int32]metav1.StatusReason{403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound}[status]
-			text, _ := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: status, Reason: reason, Message: text[4:]})
+			about := (*metav1.StatusDetails)(nil)
+			if status == 404 {
+				about = &metav1.StatusDetails{Kind: "pods", Name: strings.TrimSuffix(strings.TrimPrefix(text, `404 pods "`), `" not found`)}
+			}
+			text, _ := json.Marshal(metav1.Status{Details: about, TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: status, Reason: reason, Message: text[4:]})
 			w.WriteHeader(int(status))
 			_, _ = w.Write(text)
 			return
@@ -62,15 +79,12 @@ func cluster(t *testing.T, said map[string]string) *Client {
 		_, _ = io.WriteString(w, text)
 	}))
 	t.Cleanup(server.Close)
-	c, err := newClient(&rest.Config{Host: server.URL}, "comb", &answers{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return server.URL
 }
 
 // Each thing that would let others take GPUs is found, and said with what mends it.
 func TestCheckAdmission(t *testing.T) {
+	const binds = "/api/v1/namespaces/comb/pods/comb-probe/binding"
 	pod, binding := policyPath+"/validatingadmissionpolicies/comb-pods", policyPath+"/validatingadmissionpolicybindings/comb-pods"
 	for name, one := range map[string]struct {
 		path, answer string // "" is that it is missing
@@ -85,8 +99,8 @@ func TestCheckAdmission(t *testing.T) {
 		"no API":             {policyPath, `{"resources": [{"name": "validatingwebhookconfigurations"}]}`, "the API server does not serve it"},
 		"no group":           {policyPath, "", "the API server does not serve it"},
 		"no policy":          {pod, "", "ValidatingAdmissionPolicy comb-pods: it is missing"},
-		"ignoring policy":    {pod, `{"metadata": {"annotations": {"comb.dev/revision": "1"}}, "spec": {"failurePolicy": "Ignore", "validations": [{}]}}`, "its failurePolicy is Ignore"},
-		"empty policy":       {pod, `{"metadata": {"annotations": {"comb.dev/revision": "1"}}, "spec": {"failurePolicy": "Fail"}}`, "it refuses nothing"},
+		"ignoring policy":    {pod, `{"metadata": {"annotations": {"comb.dev/revision": "2"}}, "spec": {"failurePolicy": "Ignore", "validations": [{}]}}`, "its failurePolicy is Ignore"},
+		"empty policy":       {pod, `{"metadata": {"annotations": {"comb.dev/revision": "2"}}, "spec": {"failurePolicy": "Fail"}}`, "it refuses nothing"},
 		"old policy":         {pod, `{"spec": {"failurePolicy": "Fail", "validations": [{}]}}`, "it is of an older Comb"},
 		"newer policy":       {pod, `{"metadata": {"annotations": {"comb.dev/revision": "99"}}, "spec": {"failurePolicy": "Fail", "validations": [{}]}}`, ""},
 		"no binding":         {binding, "", "ValidatingAdmissionPolicyBinding comb-pods: it is missing"},
@@ -96,7 +110,7 @@ func TestCheckAdmission(t *testing.T) {
 		"selecting binding":  {binding, `{"spec": {"policyName": "comb-pods", "validationActions": ["Deny"], "matchResources": {"namespaceSelector": {"matchLabels": {"a": "b"}}}}}`, "its matchResources leave something out"},
 		"excluding binding":  {binding, `{"spec": {"policyName": "comb-pods", "validationActions": ["Deny"], "matchResources": {"excludeResourceRules": [{}]}}}`, "its matchResources leave something out"},
 		"no right":           {"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"status": {"allowed": false}}`, "right create tasks.comb.dev: Comb lacks the right, so the policies refuse its own pods: kubectl apply -n comb -f deploy/kubernetes/rights.yaml"},
-		"another refusal":    {"/api/v1/namespaces/comb/pods", "403 exceeded quota", ""}, // nothing is known then
+		"another refusal":    {binds, "403 no such verb", ""}, // nothing is known then: see TestCheckApplied
 	} {
 		t.Run(name, func(t *testing.T) {
 			answers := whole()
@@ -128,13 +142,28 @@ func TestCheckAdmission(t *testing.T) {
 	}
 }
 
-// An API server that does not apply policies lets the probe in.
+// An API server that does not apply policies lets the probe in: then only the pod is missing. Where
+// something else refuses it nothing is known, and that is said, with why.
 func TestCheckApplied(t *testing.T) {
+	for said, want := range map[string]Check{
+		"403 the policy is in force":      {OK: true},
+		`404 pods "comb-probe" not found`: {Problem: "the API server does not apply policy comb-pods", Next: "--disable-admission-plugins"},
+		`{"kind": "Status"}`:              {Problem: "the API server does not apply policy comb-pods", Next: "--disable-admission-plugins"},
+		`404 namespaces "comb" not found`: {Unknown: true, Problem: `could not be found out whether .* another reason .*: namespaces "comb" not found`, Next: "check again"},
+		"403 a webhook says no":           {Unknown: true, Problem: "could not be found out whether .* another reason .*: a webhook says no", Next: "check again"},
+	} {
+		answers := whole()
+		answers["/api/v1/namespaces/comb/pods/comb-probe/binding"] = said
+		got, err := checker{cluster(t, answers)}.checkApplied(t.Context(), 0)
+		if err != nil || got.OK != want.OK || got.Unknown != want.Unknown || !regexp.MustCompile(want.Problem).MatchString(got.Problem) || !strings.Contains(got.Next, want.Next) {
+			t.Errorf("%s: found is %+v, %v", said, got, err)
+		}
+	}
 	answers := whole()
-	answers["/api/v1/namespaces/comb/pods"] = `{"apiVersion": "v1", "kind": "Pod"}`
-	check, err := checker{cluster(t, answers)}.checkApplied(t.Context(), 0)
-	if err != nil || check.OK || !strings.Contains(check.Next, "--disable-admission-plugins") {
-		t.Errorf("found is %+v, %v", check, err)
+	answers["/api/v1/namespaces/comb/pods/comb-probe/binding"] = "403 a webhook says no"
+	list, err := cluster(t, answers).CheckCluster(t.Context(), ClusterFile{})
+	if err != nil || len(list.Failed()) > 0 || len(list.Unsure()) != 1 {
+		t.Errorf("failed are %v, not known %v (%v)", list.Failed(), list.Unsure(), err)
 	}
 }
 
@@ -145,7 +174,7 @@ func variables(t *testing.T, list ...string) string {
 	for i := 0; i < len(list); i += 2 {
 		all = append(all, map[string]string{"name": list[i], "expression": list[i+1]})
 	}
-	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{revisionNote: "1"}},
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{revisionNote: "2"}},
 		"spec": map[string]any{"failurePolicy": "Fail", "validations": []any{1}, "variables": all}})
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +230,7 @@ func TestCheckOthers(t *testing.T) {
 	pod := func(space, name, labels, spec, phase string) string {
 		return fmt.Sprintf(`{"metadata": {"namespace": %q, "name": %q, "labels": {%s}}, "spec": {%s}, "status": {"phase": %q}}`, space, name, labels, spec, phase)
 	}
-	const high, gpu, device = `"priority": 2000000000`, `"containers": [{"resources": {"limits": {"cpu": "1", "nvidia.com/gpu": "2"}}}]`,
+	const high, gpu, device = `"priority": 2000000000`, `"containers": [{"resources": {"requests": {"nvidia.com/gpu": "2"}, "limits": {"cpu": "1", "nvidia.com/gpu": "2"}}}]`,
 		`"initContainers": [{"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]`
 	answers["/api/v1/pods"] = `{"items": [` + strings.Join([]string{
 		pod("net", "calico-1", "", high, "Running"), pod("net", "calico-2", "", high, "Running"), pod("high", "ok", "", high, "Running"),
@@ -214,13 +243,19 @@ func TestCheckOthers(t *testing.T) {
 	}
 	answers[groupPath+"/resourceclaims"] = `{"items": [` + strings.Join([]string{claim("thief", "one", "b"), claim("thief", "two", "b"), claim("plain", "nic", "c"), claim("red", "comb-1-0", "b")}, ",") + `]}`
 	answers[groupPath+"/deviceclasses"] = `{"items": [{"metadata": {"name": "a"}, "spec": {"extendedResourceName": "nvidia.com/gpu"}}, {"metadata": {"name": "b"}, "spec": {"extendedResourceName": "example.com/gpu"}},
-		{"metadata": {"name": "c"}, "spec": {"extendedResourceName": "example.com/nic"}}]}`
-	list, err := cluster(t, answers).CheckCluster(t.Context())
-	if err != nil || len(list.Failed()) != 1 {
+		{"metadata": {"name": "c"}, "spec": {"extendedResourceName": "example.com/nic", "selectors": [{"cel": {"expression": "device.driver == \"nic.example\""}}]}},
+		{"metadata": {"name": "my-gpus"}, "spec": {"selectors": [{"cel": {"expression": "device.driver == 'a' && device.attributes['a'].model == 'H100'"}}]}},
+		{"metadata": {"name": "any"}, "spec": {}}]}`
+	answers["/api/v1/pods"] = strings.Replace(answers["/api/v1/pods"], `"priority": 2000000000,"containers"`, `"priority": 2000000000, "nodeName": "n1", "containers"`, 1)
+	list, err := cluster(t, answers).CheckCluster(t.Context(), ClusterFile{})
+	if err != nil || len(list.Failed()) != 2 {
 		t.Fatalf("it lacks %v (%v)", list.Failed(), err)
 	}
 	want := []string{
+		"DeviceClass my-gpus: others may claim devices of driver a by it, which gives GPUs: name it in gpuDeviceClasses of ValidatingAdmissionPolicy comb-claims, and of comb-pods",
+		"DeviceClass any: its selectors name no driver, so others may be able to claim GPUs by it: name it in gpuDeviceClasses of ValidatingAdmissionPolicy comb-claims, and of comb-pods",
 		"DeviceClass b: pods of others may ask for its devices as example.com/gpu: name it in gpuResources of ValidatingAdmissionPolicy comb-pods",
+		"GPUs held by others proxy: in namespace kube-system, with 2 GPUs on n1: Comb gives no GPU there meanwhile: end them, or leave these nodes out of the cluster file",
 		"claims of others one and 1 more: in namespace thief, of GPUs, and pods there may still name it: kubectl delete resourceclaim -n thief one two",
 		"pods of others calico-1 and 1 more: in namespace net, where it would be refused if it were made again, since it has priority 2000000000: name net in priorityNamespaces of ValidatingAdmissionPolicy comb-pods, or end what is not to run there",
 		"pods of others plugin: in namespace operator, where it would be refused if it were made again, since it sets NVIDIA_VISIBLE_DEVICES: name operator in gpuNamespaces of ValidatingAdmissionPolicy comb-pods, or end what is not to run there",
@@ -232,10 +267,90 @@ func TestCheckOthers(t *testing.T) {
 	}
 }
 
+// The right to read service accounts is asked for the one to which it is given.
+func TestNamedRight(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked struct {
+			Spec struct {
+				ResourceAttributes struct{ Resource, Name string }
+			}
+		}
+		err := json.NewDecoder(r.Body).Decode(&asked)
+		of := asked.Spec.ResourceAttributes
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"status": {"allowed": %v}}`, err == nil && (of.Resource != "serviceaccounts" || of.Name == "default"))
+	}))
+	defer server.Close()
+	c, err := newClient(&rest.Config{Host: server.URL}, "comb", &answers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := checker{c}.checkRights(t.Context(), nil)
+	if lacks := slices.DeleteFunc(list, func(c Check) bool { return c.OK }); err != nil || len(lacks) > 0 {
+		t.Errorf("it lacks %v (%v)", lacks, err)
+	}
+}
+
+// Before the policies are there, what others have is found by what they will name; and what
+// may not be looked at is said.
+func TestCheckOthersBefore(t *testing.T) {
+	answers := whole()
+	delete(answers, policies+podPolicy)
+	delete(answers, policies+claimPolicy)
+	answers["/api/v1/pods"] = `{"items": [{"metadata": {"namespace": "thief", "name": "train"}, "spec": {"containers": [{"resources": {"limits": {"nvidia.com/mig-1g.5gb": "2"}}}]}}]}`
+	answers[groupPath+"/resourceclaims"] = `{"items": [{"metadata": {"namespace": "thief", "name": "one"}, "spec": {"devices": {"requests": [{"exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}}]}`
+	answers[groupPath+"/deviceclasses"] = "403 no"
+	list, err := cluster(t, answers).CheckCluster(t.Context(), ClusterFile{})
+	text := strings.Join(slices.DeleteFunc(list, func(c Check) bool { return c.OK }).Lines(), "\n")
+	for _, want := range []string{"pods of others train: in namespace thief", "claims of others one: in namespace thief",
+		"deviceclasses of others: Comb may not list them in the whole cluster, so it is not known which"} {
+		if err != nil || !strings.Contains(text, want) {
+			t.Errorf("%v: it says\n%s\nand not %q", err, text, want)
+		}
+	}
+}
+
+// Namespaces of a cluster file that are missing, or in which Comb lacks rights, are named with what
+// mends it.
+func TestCheckSpaces(t *testing.T) {
+	answers := whole()
+	answers["/api/v1/namespaces/red"] = `{}`
+	list, err := cluster(t, answers).CheckCluster(t.Context(), ClusterFile{Namespaces: []string{"red", "gone", "comb"}})
+	if got := list.Failed().Lines(); err != nil || !slices.Equal(got, []string{"namespace gone: it is missing: kubectl create namespace gone"}) ||
+		!list.Has("namespace", "red") {
+		t.Errorf("%v: it says %q", err, got)
+	}
+	answers["/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"] = `{"status": {"allowed": false}}`
+	list, err = checker{cluster(t, answers)}.checkSpaces(t.Context(), nil, ClusterFile{Namespaces: []string{"red"}, SKUs: []cell.SKU{{DRA: cell.DRA{Class: "a"}}}})
+	text := strings.Join(list.Lines(), "\n")
+	for _, want := range []string{"namespace red: Comb lacks rights there: create pods, get pods, ", "delete resourceclaims: kubectl apply -n red -f deploy/kubernetes/team.yaml"} {
+		if err != nil || !strings.Contains(text, want) {
+			t.Errorf("%v: it says %s, and not %q", err, text, want)
+		}
+	}
+}
+
+// GPUs of a cluster file that the policies do not name are named before a server has the file.
+func TestCheckClusterFile(t *testing.T) {
+	skus := []cell.SKU{{Name: "H100", DRA: cell.DRA{Class: "own", Driver: "gpus.example"}}, {Name: "A", Resource: "other.com/gpu"},
+		{Name: "B", Resource: "nvidia.com/gpu"}}
+	answers := listing(t)
+	answers[groupPath+"/deviceclasses"] = `{"items": [{"metadata": {"name": "mine"}, "spec": {"selectors": [{"cel": {"expression": "device.driver == \"gpus.example\""}}]}}]}`
+	list, err := cluster(t, answers).CheckCluster(t.Context(), ClusterFile{SKUs: skus})
+	want := []string{
+		"DeviceClass mine: others may claim devices of driver gpus.example by it, which gives GPUs: name it in gpuDeviceClasses of ValidatingAdmissionPolicy comb-claims, and of comb-pods",
+		"cluster file skuTypes.H100: others may claim devices of class own: name it in gpuDeviceClasses of ValidatingAdmissionPolicy comb-claims, and of comb-pods",
+		"cluster file skuTypes.A: pods of others may ask for other.com/gpu: name it in gpuResources of ValidatingAdmissionPolicy comb-pods",
+	}
+	if got := list.Failed().Lines(); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v: it lacks\n%s\nwant\n%s", err, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // All that a cluster lacks is named at once; what jobs run without does not count.
 func TestCheckCluster(t *testing.T) {
 	c := cluster(t, whole())
-	list, err := c.CheckCluster(t.Context())
+	list, err := c.CheckCluster(t.Context(), ClusterFile{})
 	if err != nil || len(list.Failed()) > 0 || len(list) < 20 {
 		t.Fatalf("a whole cluster has %d things, and lacks %s (%v)", len(list), list.Failed(), err)
 	}
@@ -244,7 +359,7 @@ func TestCheckCluster(t *testing.T) {
 	delete(lacking, policyPath)
 	lacking["/version"] = `{"major": "1", "minor": "29", "gitVersion": "v1.29.1"}`
 	lacking["/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"] = `{"status": {"allowed": false}}`
-	if list, err = cluster(t, lacking).CheckCluster(t.Context()); err != nil {
+	if list, err = cluster(t, lacking).CheckCluster(t.Context(), ClusterFile{}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -257,7 +372,8 @@ func TestCheckCluster(t *testing.T) {
 		t.Errorf("it lacks\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	optional := slices.DeleteFunc(list, func(c Check) bool { return !c.Optional })
-	if text := optional.String(); len(optional) != len(optionalRights) || !strings.Contains(text, "right create pods/exec: Comb lacks the right; it is for comb job exec") {
+	if text := optional.String(); len(optional) != len(optionalRights)+len(issuerPaths) || !strings.Contains(text, "right create pods/exec: Comb lacks the right; it is for comb job exec") ||
+		!strings.Contains(text, "right get /openid/v1/jwks: Comb lacks the right; it is for --pod-image") {
 		t.Errorf("optional are %q", text)
 	}
 }
@@ -272,10 +388,13 @@ func TestAdmissionFile(t *testing.T) {
 		"the class":     fmt.Sprintf(`kind: PriorityClass\nmetadata: \{name: %s\}\n.*\nvalue: %d\npreemptionPolicy: Never\n`, pods.PriorityClass, pods.Priority),
 		"pods":          fmt.Sprintf(`kind: ValidatingAdmissionPolicy\nmetadata: \{name: %s, annotations: \{%s: "%d"\}\}\nspec:\n  failurePolicy: Fail\n`, podPolicy, revisionNote, revision),
 		"claims":        fmt.Sprintf(`kind: ValidatingAdmissionPolicy\nmetadata: \{name: %s, annotations: \{%s: "%d"\}\}\nspec:\n  failurePolicy: Fail\n`, claimPolicy, revisionNote, revision),
+		"statuses":      fmt.Sprintf(`kind: ValidatingAdmissionPolicy\nmetadata: \{name: %s, annotations: \{%s: "%d"\}\}\nspec:\n  failurePolicy: Fail\n`, statusPolicy, revisionNote, revision),
 		"the probe":     fmt.Sprintf(`expression: '!\("%s" in .*\n    reason: Forbidden\n    message: %s\n`, probeLabel, inForce),
 		"the right":     fmt.Sprintf(`!authorizer.group\("%s"\).resource\("%s"\).check\("create"\).allowed\(\)`, writerGroup, writerResource),
 		"the priority":  fmt.Sprintf(`object.spec.\?priority.orValue\(0\) >= %d `, pods.Priority),
 		"the finalizer": fmt.Sprintf(`f.startsWith\("%s"\)`, pods.LabelPrefix),
+		"the classes":   `(?s)gpuDeviceClasses, expression: '\["` + strings.Join(filed.classes, `","`) + `"\]'.*gpuDeviceClasses, expression: '\["` + strings.Join(filed.podClasses, `","`) + `"\]'`,
+		"the resources": `gpuResources, expression: '\["` + strings.Join(filed.resources, `","`) + `"\]'`,
 		"the variables": `deviceVariables, expression: '\["` + strings.Join(pods.DeviceVariables(), `","`) + `"\]'`,
 	} {
 		if !regexp.MustCompile(pattern).Match(text) {

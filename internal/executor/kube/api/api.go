@@ -218,6 +218,9 @@ func (c *Client) hasRight(ctx context.Context, r right) (bool, error) {
 	if !r.everywhere {
 		where["namespace"] = c.namespace
 	}
+	if r.resource == "serviceaccounts" {
+		where["name"] = "default" // the rights of deploy/kubernetes are to no other
+	}
 	return c.allowed(ctx, map[string]any{"resourceAttributes": where})
 }
 
@@ -415,13 +418,30 @@ func (c *Client) PullSecrets(ctx context.Context, account string) (names []strin
 // Log opens what the task's container of a pod prints from since on, each line behind its time.
 // It follows the log.
 func (c *Client) Log(ctx context.Context, name string, since time.Time) (io.ReadCloser, error) {
-	o := &corev1.PodLogOptions{Follow: true, Timestamps: true}
+	o := &corev1.PodLogOptions{Container: pods.Container, Follow: true, Timestamps: true}
 	if !since.IsZero() {
 		at := metav1.NewTime(since)
 		o.SinceTime = &at
 	}
 	return c.plain.Get().Namespace(c.namespace).Resource("pods").Name(name).SubResource("log").VersionedParams(o, c.params).Stream(ctx)
 }
+
+// End asks for the last that a container of a pod printed; "" where that is not to be had.
+func (c *Client) End(ctx context.Context, name, container string) string {
+	ctx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	lines, most := int64(5), int64(4<<10)
+	o := &corev1.PodLogOptions{Container: container, TailLines: &lines, LimitBytes: &most}
+	r := c.plain.Get().Namespace(c.namespace).Resource("pods").Name(name).SubResource("log").MaxRetries(0)
+	raw, err := r.VersionedParams(o, c.params).Do(ctx).Raw()
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}
+
+// endWithin is how long a node may take to say the end of a log.
+const endWithin = 5 * time.Second
 
 // Nodes asks the API server for all nodes.
 func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {

@@ -121,6 +121,10 @@ func (k *Flags) Open(ctx context.Context, log *slog.Logger) (*Client, string, er
 		log.Warn("pods of others may take GPUs that Comb gives; --without-admission-policies accepts that",
 			"problems", failed.String())
 	}
+	if unsure := k.kept.Unsure(); len(unsure) > 0 {
+		log.Warn("it is not known whether pods of others are kept from GPUs that Comb gives",
+			"problems", unsure.String())
+	}
 	if k.kept.Has("PriorityClass", pods.PriorityClass) {
 		client.class = pods.PriorityClass
 	} else {

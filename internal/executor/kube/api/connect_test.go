@@ -3,8 +3,12 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -76,5 +80,53 @@ func TestRightsForTokens(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "well-known") {
 			t.Errorf("it says %v, want %q", err, want)
 		}
+	}
+}
+
+// A server does not start in a cluster whose GPUs others may take, unless its flag accepts that;
+// and in none that is too old, or in which it lacks rights, each of which it names.
+func TestStartWithoutPolicies(t *testing.T) {
+	const rights = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+	for name, c := range map[string]struct {
+		change       func(map[string]string)
+		refused      string // why it does not start; "": it does
+		accepted     string // what its flag accepts, in the log
+		neverRefused bool   // it starts without the flag
+	}{
+		"no policies are served": {change: func(a map[string]string) { delete(a, policyPath) },
+			refused:  "(?s)pods of others may take GPUs that Comb gives:.*the API server does not serve it: it is older than Kubernetes 1.30, or was started without it .--runtime-config.: switch it on, and kubectl apply -f deploy/kubernetes/admission.yaml\n--without-admission-policies starts the server all the same",
+			accepted: "pods of others may take GPUs that Comb gives; --without-admission-policies accepts that"},
+		"a policy is missing": {change: func(a map[string]string) { delete(a, policies+statusPolicy) },
+			refused:  "ValidatingAdmissionPolicy comb-status: it is missing: kubectl apply",
+			accepted: "--without-admission-policies accepts that"},
+		"something else refuses": {change: func(a map[string]string) {
+			a["/api/v1/namespaces/comb/pods/comb-probe/binding"] = "403 a webhook says no"
+		}, neverRefused: true, accepted: "it is not known whether pods of others are kept from GPUs.*a webhook says no"},
+		"it is too old": {change: func(a map[string]string) { a["/version"] = `{"major": "1", "minor": "29", "gitVersion": "v1.29.1"}` },
+			refused: "the Kubernetes cluster has version v1.29.1: Comb needs 1.34 or later"},
+		"rights are missing": {change: func(a map[string]string) { a[rights] = `{"status": {"allowed": false}}` },
+			refused: "Comb lacks rights .*: list nodes, watch nodes, .*create pods/binding.*; deploy/kubernetes/rights.yaml has them"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said := whole()
+			c.change(said)
+			file := filepath.Join(t.TempDir(), "kubeconfig")
+			text := fmt.Sprintf("{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}", answering(t, said))
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, unkept := range []bool{false, true} {
+				var log strings.Builder
+				k := Flags{Executor: "kubernetes", File: file, Space: "comb", Unkept: unkept}
+				_, _, err := k.Open(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
+				starts := c.neverRefused || unkept && c.accepted != ""
+				if starts && (err != nil || !regexp.MustCompile(c.accepted).MatchString(log.String())) {
+					t.Errorf("with the flag %v it does not start: %v; its log is\n%s", unkept, err, log.String())
+				}
+				if !starts && (err == nil || !regexp.MustCompile(c.refused).MatchString(err.Error())) {
+					t.Errorf("with the flag %v it says %v", unkept, err)
+				}
+			}
+		})
 	}
 }

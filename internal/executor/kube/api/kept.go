@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
@@ -25,6 +26,16 @@ type Kept struct {
 	claimSpaces    []string // namespaces whose claims may
 	prioritySpaces []string // namespaces whose pods may have any priority
 }
+
+// filed is what deploy/kubernetes/admission.yaml names before its lists are changed.
+var filed = Kept{
+	resources: []string{"nvidia.com/", "amd.com/", "google.com/tpu", "habana.ai/", "huawei.com/Ascend",
+		"mthreads.com/", "gpu.intel.com/"},
+	podClasses: gpuClasses, classes: gpuClasses,
+}
+
+var gpuClasses = []string{"gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com", "gpu.amd.com",
+	"gpu.intel.com", "tpu.google.com"}
 
 // systemSpace is the namespace of the cluster's own pods, which the policies let have all.
 const systemSpace = "kube-system"
@@ -134,26 +145,30 @@ type othersOf struct {
 }
 
 // checkOthers looks for pods and claims of others, from before the policies or from where they are
-// not applied, that the policies would refuse. It says nothing where it may not look at all
-// namespaces.
-func (c checker) checkOthers(ctx context.Context) (list Checks, err error) {
+// not applied, that the policies would refuse, and for what of GPUs they do not name. It says where
+// it may not look at all namespaces. skus are those of the cluster file.
+func (c checker) checkOthers(ctx context.Context, skus []cell.SKU) (list Checks, err error) {
 	kept, ok, err := c.Kept(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if !ok { // what they will name, at the least
-		kept.resources = pods.Resources
+	if !ok {
+		kept = filed
 	}
-	found, err := c.podsOfOthers(ctx, kept)
-	if err != nil {
-		return nil, err
+	for _, look := range []func(context.Context, Kept) (Checks, error){c.podsOfOthers, c.claimsOfOthers,
+		func(ctx context.Context, kept Kept) (Checks, error) { return c.openClasses(ctx, kept, skus) }} {
+		found, err := look(ctx, kept)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, found...)
 	}
-	claims, err := c.claimsOfOthers(ctx, kept)
-	if err != nil {
-		return nil, err
+	for i := range skus {
+		if problem, next, open := strings.Cut(kept.Lets(&skus[i]), ": "); open {
+			list = append(list, Check{Kind: "cluster file", Name: "skuTypes." + string(skus[i].Name),
+				Problem: problem, Next: next})
+		}
 	}
-	classes, err := c.openClasses(ctx, kept)
-	list = slices.Concat(found, claims, classes)
 	slices.SortFunc(list, func(a, b Check) int {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace),
 			strings.Compare(a.Next, b.Next))
@@ -161,16 +176,78 @@ func (c checker) checkOthers(ctx context.Context) (list Checks, err error) {
 	return list, err
 }
 
-// podsOfOthers are those of each namespace that the policies would refuse. One is named, with why.
+// Lets says how others may have GPUs of a SKU; "": they may not.
+func (k *Kept) Lets(s *cell.SKU) string {
+	switch {
+	case s.DRA.Class != "":
+		return k.LetsClass(s.DRA.Class)
+	case s.Resource != "":
+		return k.LetsResource(s.Resource)
+	}
+	return ""
+}
+
+// holding is what pods of others of a namespace hold.
+type holding struct {
+	first string // a pod
+	pods  int
+	gpus  int64
+	nodes map[string]bool
+}
+
+// hold notes what a pod on a node holds.
+func (k *Kept) hold(of map[string]*holding, p *corev1.Pod) {
+	gpus := int64(0)
+	for name, n := range OtherOf(p).Devices {
+		if k.hasResource(name) {
+			gpus += n
+		}
+	}
+	if gpus == 0 || p.Spec.NodeName == "" {
+		return
+	}
+	h := of[p.Namespace]
+	if h == nil {
+		h = &holding{first: p.Name, nodes: map[string]bool{}}
+		of[p.Namespace] = h
+	}
+	h.pods, h.gpus, h.nodes[p.Spec.NodeName] = h.pods+1, h.gpus+gpus, true
+}
+
+// held says what pods of others hold of each namespace.
+func held(of map[string]*holding) (list Checks) {
+	for space, h := range of {
+		list = append(list, Check{Kind: "GPUs held by others", Name: andMore(h.first, h.pods), Namespace: space,
+			Optional: true,
+			Problem: fmt.Sprintf("in namespace %s, with %d GPUs on %s: Comb gives no GPU there meanwhile",
+				space, h.gpus, firstFew(slices.Sorted(maps.Keys(h.nodes)))),
+			Next: "end them, or leave these nodes out of the cluster file"})
+	}
+	return list
+}
+
+func firstFew(names []string) string {
+	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
+	if more := len(names) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// podsOfOthers are those of each namespace that the policies would refuse, and those that hold
+// GPUs. One is named, with why.
 func (c checker) podsOfOthers(ctx context.Context, kept Kept) (list Checks, err error) {
-	first, count := map[othersOf][2]string{}, map[othersOf]int{}
-	err = c.everywhere(ctx, "/api/v1/pods", func(raw []byte) (metav1.ListMeta, error) {
+	first, count, holds := map[othersOf][2]string{}, map[othersOf]int{}, map[string]*holding{}
+	unseen, err := c.everywhere(ctx, "/api/v1/pods", whichGPUs, func(raw []byte) (metav1.ListMeta, error) {
 		var page corev1.PodList
 		err := json.Unmarshal(raw, &page)
 		for i := range page.Items {
 			p := &page.Items[i]
 			ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-			if _, ours := p.Labels[pods.ClusterLabel]; ours || ended || p.Namespace == systemSpace {
+			if _, ours := p.Labels[pods.ClusterLabel]; ours || ended {
+				continue
+			}
+			if kept.hold(holds, p); p.Namespace == systemSpace {
 				continue
 			}
 			if why, by := kept.refused(p); why != "" {
@@ -190,7 +267,7 @@ func (c checker) podsOfOthers(ctx context.Context, kept Kept) (list Checks, err 
 			Next: fmt.Sprintf("name %s in %s of ValidatingAdmissionPolicy %s, or end what is not to run there",
 				of.space, of.list, podPolicy)})
 	}
-	return list, err
+	return slices.Concat(list, held(holds), unseen), err
 }
 
 // andMore names the first of some.
@@ -204,7 +281,7 @@ func andMore(first string, number int) string {
 // claimsOfOthers are those of GPUs of each namespace.
 func (c checker) claimsOfOthers(ctx context.Context, kept Kept) (list Checks, err error) {
 	claims := map[string][]string{}
-	err = c.everywhere(ctx, groupPath+"/resourceclaims", func(raw []byte) (metav1.ListMeta, error) {
+	unseen, err := c.everywhere(ctx, groupPath+"/resourceclaims", whichGPUs, func(raw []byte) (metav1.ListMeta, error) {
 		var page struct {
 			Metadata metav1.ListMeta `json:"metadata"`
 			Items    []foreignClaim  `json:"items"`
@@ -225,34 +302,7 @@ func (c checker) claimsOfOthers(ctx context.Context, kept Kept) (list Checks, er
 			Next: fmt.Sprintf("kubectl delete resourceclaim -n %s %s", space,
 				strings.Join(names[:min(len(names), maxNamed)], " "))})
 	}
-	return list, err
-}
-
-// openClasses are the device classes of GPUs whose devices pods may ask for by the name of a
-// resource that the policies let through.
-func (c checker) openClasses(ctx context.Context, kept Kept) (list Checks, err error) {
-	err = c.everywhere(ctx, groupPath+"/deviceclasses", func(raw []byte) (metav1.ListMeta, error) {
-		var page struct {
-			Metadata metav1.ListMeta `json:"metadata"`
-			Items    []struct {
-				Metadata metav1.ObjectMeta `json:"metadata"`
-				Spec     struct {
-					Resource string `json:"extendedResourceName"`
-				} `json:"spec"`
-			} `json:"items"`
-		}
-		err := json.Unmarshal(raw, &page)
-		for _, class := range page.Items {
-			name, resource := class.Metadata.Name, class.Spec.Resource
-			if resource != "" && slices.Contains(kept.classes, name) && !kept.hasResource(resource) {
-				list = append(list, Check{Kind: "DeviceClass", Name: name,
-					Problem: "pods of others may ask for its devices as " + resource,
-					Next:    "name it in gpuResources of ValidatingAdmissionPolicy " + podPolicy})
-			}
-		}
-		return page.Metadata, err
-	})
-	return list, err
+	return append(list, unseen...), err
 }
 
 // foreignClaim is what is read of a claim that Comb did not make.
@@ -280,12 +330,22 @@ func (f *foreignClaim) of(classes []string) bool {
 	return false
 }
 
+// whichGPUs is what is not known where others' objects may not be listed.
+const whichGPUs = "which of them concern GPUs"
+
 // everywhere reads the objects of all namespaces, a page at a time. It reads none where there are
-// none of that kind, or Comb may not.
-func (c checker) everywhere(ctx context.Context, path string, read func(raw []byte) (metav1.ListMeta, error)) error {
-	err := c.pages(ctx, path, nil, read)
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		return nil
+// none of that kind. Where Comb may not it says so, and what is not known then.
+func (c checker) everywhere(ctx context.Context, path, unknown string,
+	read func(raw []byte) (metav1.ListMeta, error)) (unseen Checks, err error) {
+	switch err := c.pages(ctx, path, nil, read); {
+	case apierrors.IsForbidden(err):
+		what := path[strings.LastIndexByte(path, '/')+1:]
+		return Checks{{Kind: what, Name: "of others", Optional: true, Unknown: true,
+			Problem: "Comb may not list them in the whole cluster, so it is not known " + unknown,
+			Next:    "check again as an administrator of the cluster"}}, nil
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	default:
+		return nil, err
 	}
-	return err
 }

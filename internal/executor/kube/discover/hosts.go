@@ -37,12 +37,19 @@ const (
 
 // ReadHosts reads the lists of a folder, and reports everything that is wrong with them.
 func ReadHosts(dir string) (*HostLists, error) {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("there is no folder %s: name the one with master.csv and worker.csv; "+
+			"without a folder a Kubernetes cluster is looked at", dir)
+	}
 	l := &HostLists{}
 	at := map[string]int{} // hosts by name
 	ips := map[netip.Addr]string{}
 	var errs []error
 	for _, file := range []string{"master.csv", "worker.csv"} {
 		text, err := readFile(filepath.Join(dir, file))
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("folder %s has no %s: make it, with a line NAME,IP for each machine", dir, file)
+		}
 		if err != nil {
 			errs = append(errs, err)
 			continue

@@ -62,8 +62,17 @@ func TestWrongLists(t *testing.T) {
 			t.Errorf("it lacks %q:\n%v", want, err)
 		}
 	}
-	if _, err := ReadHosts(t.TempDir()); err == nil || !strings.Contains(err.Error(), "master.csv") || !strings.Contains(err.Error(), "worker.csv") {
-		t.Errorf("an empty folder: %v", err)
+	empty := t.TempDir()
+	for dir, want := range map[string][]string{
+		empty:  {"folder " + empty + " has no master.csv: make it, with a line NAME,IP for each machine", "has no worker.csv: make it"},
+		"gone": {"there is no folder gone: name the one with master.csv and worker.csv; without a folder a Kubernetes cluster is looked at"},
+	} {
+		_, err := ReadHosts(dir)
+		for _, text := range want {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("of %s it says %v, want %q", dir, err, text)
+			}
+		}
 	}
 }
 

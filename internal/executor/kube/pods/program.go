@@ -34,15 +34,9 @@ func programVolume() corev1.Volume {
 	return corev1.Volume{Name: "program", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 }
 
-// ProgramImage is the image that a pod takes Comb's program from; "" for none.
-func ProgramImage(pod *corev1.Pod) string {
-	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; c.Name == programContainer {
-			return c.Image
-		}
-	}
-	return ""
-}
+// ProgramImage is the image that a pod takes Comb's program from, or that the pod tries; "" for
+// none.
+func ProgramImage(pod *corev1.Pod) string { return specOf(pod, programContainer).Image }
 
 // TrialName is the name of the pod that tries the image of Comb. It is no task's.
 func (m *Maker) TrialName() string { return "comb-" + m.Short() + "-image" }
@@ -87,10 +81,16 @@ type TrialState struct {
 	Works, Fails bool   // none of both: it is not known yet
 	Runs         bool   // its program was started
 	Why          string // why it fails, or what it waits for
+	// Added says that Why is about a container that something in the cluster has added: nothing is
+	// known of the image then.
+	Added bool
 }
 
 // LookAtTrial reads a trial.
 func LookAtTrial(pod *corev1.Pod) (t TrialState) {
+	if before := lookBefore(pod); before.Added && before.Held == "" {
+		return TrialState{Fails: before.Refused != "", Why: cmp.Or(before.Refused, before.Why), Added: true}
+	}
 	for i := range pod.Status.ContainerStatuses {
 		c := &pod.Status.ContainerStatuses[i]
 		if c.Name != programContainer {
@@ -100,7 +100,7 @@ func LookAtTrial(pod *corev1.Pod) (t TrialState) {
 			return TrialState{Works: true}
 		}
 		var s State
-		s.program(pod, c, pod.Spec.Containers[0].Image)
+		s.program(pod, c, ProgramImage(pod))
 		t.Fails, t.Why = s.Refused != "", cmp.Or(s.Refused, s.Why)
 	}
 	if t.Why == "" && pod.Status.Phase == corev1.PodFailed {
@@ -134,7 +134,7 @@ func (s *State) program(pod *corev1.Pod, c *corev1.ContainerStatus, image string
 
 // programEnd says how a container with Comb's program ended that did not do its work.
 func programEnd(t *corev1.ContainerStateTerminated, node string) string {
-	said := lastLineOf(t.Message)
+	said := LastLine(t.Message)
 	hint := ""
 	if strings.Contains(t.Message, "exec format error") {
 		hint = " (it is made for processors of another kind)"
@@ -150,19 +150,50 @@ func programEnd(t *corev1.ContainerStateTerminated, node string) string {
 	return fmt.Sprintf("ended with code %d on node %s%s: %s", t.ExitCode, node, hint, said)
 }
 
-// added notes why a container that is not Comb's keeps a pod from starting.
+// added notes why a container that is not Comb's keeps a pod from starting. What adds it, such as
+// the webhook of a mesh, is no job's and no node's.
 func (s *State) added(pod *corev1.Pod, c *corev1.ContainerStatus) {
-	node := pod.Spec.NodeName
-	what := fmt.Sprintf("the container %s, which something in the cluster has added to its pod,", c.Name)
+	node, spec := pod.Spec.NodeName, specOf(pod, c.Name)
+	what := fmt.Sprintf("the container %s, image %s, which something in the cluster has added to its pod,", c.Name,
+		cmp.Or(spec.Image, c.Image))
+	sidecar := spec.RestartPolicy != nil && *spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	end := c.State.Terminated
 	switch {
 	case c.State.Waiting != nil:
 		if s.wait(c.State.Waiting); s.Why != "" {
+			if end := c.LastTerminationState.Terminated; end != nil {
+				s.Why += "; before that it " + addedEnd(end, node)
+			}
 			s.Why = fmt.Sprintf("%s waits on node %s: %s", what, node, s.Why)
 		}
 		s.JobFault, s.Fetch = false, false
-	case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0 && pod.Status.Reason == "":
-		s.Refused = what + " " + programEnd(c.State.Terminated, node)
+	case c.State.Running != nil && (!sidecar || c.Started == nil || !*c.Started):
+		s.Held = fmt.Sprintf("%s runs on node %s, and its task begins after it", what, node)
+	case end != nil && end.ExitCode != 0 && pod.Status.Reason == "":
+		s.Refused = what + " " + addedEnd(end, node)
+		if strings.TrimSpace(end.Message) == "" {
+			s.Silent = c.Name
+		}
 	}
+	s.Added = s.Why != "" || s.Refused != "" || s.Held != ""
+}
+
+// addedEnd says how a container that is not Comb's ended. What it printed may not come with its
+// end.
+func addedEnd(t *corev1.ContainerStateTerminated, node string) string {
+	return strings.TrimSuffix(programEnd(t, node), ", and printed nothing")
+}
+
+// specOf is the container of a pod of that name; an empty one where there is none.
+func specOf(pod *corev1.Pod, name string) (c corev1.Container) {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if list[i].Name == name {
+				return list[i]
+			}
+		}
+	}
+	return c
 }
 
 // limitOf is the memory limit of an init container, in bytes; 0 for none.
@@ -175,9 +206,9 @@ func limitOf(pod *corev1.Pod, name string) int64 {
 	return 0
 }
 
-// lastLineOf is the last line with text of what a program printed, bounded and without control
+// LastLine is the last line with text of what a program printed, bounded and without control
 // characters.
-func lastLineOf(text string) string {
+func LastLine(text string) string {
 	text = strings.TrimSpace(text)
 	text = strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 	text = strings.Map(func(c rune) rune {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -33,6 +34,14 @@ type State struct {
 	// JobFault says that its job is to blame for Refused or Why, Fetch that its image does not
 	// come, and Program that it is the container with Comb's program, which no job chooses.
 	JobFault, Fetch, Program bool
+	// Added says that Refused, Why or Held is about a container that something in the cluster has
+	// added to the pod: neither its job nor its node is to blame.
+	Added bool
+	// Held says which added container its task waits for, although nothing is wrong with it.
+	Held string
+	// Silent names the added container that Refused is about and whose end came without a word:
+	// its log may say more.
+	Silent string
 }
 
 // Slim drops from a pod what Comb does not read once the pod is made: a server keeps a copy of
@@ -98,6 +107,9 @@ func Look(pod *corev1.Pod, asked bool) State {
 	}
 	if before := lookBefore(pod); before.Why != "" || before.Refused != "" {
 		before.Host, s = s.Host, before
+	} else if s.Why == "" {
+		s.Held, s.Added = before.Held, before.Held != ""
+		s.beside(pod)
 	}
 	switch {
 	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
@@ -127,11 +139,21 @@ func lookBefore(pod *corev1.Pod) (s State) {
 		} else {
 			s.added(pod, c)
 		}
-		if s.Why != "" || s.Refused != "" {
+		if s.Why != "" || s.Refused != "" || s.Held != "" {
 			break
 		}
 	}
 	return s
+}
+
+// beside notes why a container that something has added beside that of the task does not start:
+// some hold up the task.
+func (s *State) beside(pod *corev1.Pod) {
+	for i := range pod.Status.ContainerStatuses {
+		if c := &pod.Status.ContainerStatuses[i]; c.Name != Container && c.State.Waiting != nil && s.Why == "" {
+			s.added(pod, c)
+		}
+	}
 }
 
 // endUnrun notes how a pod ended that its node ended before its program ran, or lost sight of.
@@ -150,8 +172,18 @@ func (s *State) endUnrun(pod *corev1.Pod, asked bool) {
 		s.Exit.Cause = model.NeverStarted
 	case pod.DeletionTimestamp == nil && neverRan(pod):
 		s.Refused = why
-		s.JobFault, s.Program = failed.Refused != "" && failed.JobFault, failed.Refused != "" && failed.Program
+		if failed.Refused != "" {
+			s.JobFault, s.Program, s.Added, s.Silent = failed.JobFault, failed.Program, failed.Added, failed.Silent
+		}
 	}
+}
+
+// Unexplained says that a pod has not started for so long, where nothing says why.
+func (s *State) Unexplained(after time.Duration) string {
+	if s.Held != "" {
+		return fmt.Sprintf("%s, for %v now", s.Held, after)
+	}
+	return fmt.Sprintf("Kubernetes has not started its pod after %v, and gives no reason", after)
 }
 
 // neverRan reports whether a pod's task was never started, as when its kubelet refused the pod.
