@@ -42,3 +42,6 @@ func SeenNodes(e *Executor) int {
 
 // LookForForged looks for pods with a forged label, as is done each half minute.
 func LookForForged(e *Executor) { e.spaces.lookForForged() }
+
+// NamespaceNext says what to do where a namespace refuses something.
+var NamespaceNext = namespaceNext

@@ -287,7 +287,8 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 		}
 		return e.takeOver(ctx, t, w, made)
 	case api.NamespaceRefuses(err):
-		return 0, e.refuseForNamespace(t, fmt.Sprintf("Kubernetes refuses its pod in namespace %s: %s", t.space, api.ErrorText(err)))
+		return 0, e.refuseForNamespace(t, fmt.Sprintf("Kubernetes refuses its pod in namespace %s: %s%s", t.space, api.ErrorText(err),
+			namespaceNext(t.space, t.space == e.o.API.Namespace(), err)))
 	case api.NeverAccepts(err):
 		return 0, e.refuse(t, model.TaskRefused{Reason: "Kubernetes refuses its pod: " + api.ErrorText(err)})
 	}
@@ -399,7 +400,8 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 		return refuse(soon.Why)
 	case api.NeverAccepts(err):
 		t.record.NamespaceFault = api.NamespaceRefuses(err)
-		return refuse(fmt.Sprintf("Kubernetes refuses the %s of its pod: %s", what, api.ErrorText(err)))
+		return refuse(fmt.Sprintf("Kubernetes refuses the %s of its pod: %s%s", what, api.ErrorText(err),
+			namespaceNext(t.space, t.space == e.o.API.Namespace(), err)))
 	case err != nil:
 		return 0, fmt.Errorf("make the %s of pod %s: %w", what, t.name, err)
 	}

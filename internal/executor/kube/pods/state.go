@@ -88,6 +88,10 @@ func Look(pod *corev1.Pod, asked bool) State {
 			if s.Exit = exitOf(c.State.Terminated, asked, pod.DeletionTimestamp != nil); pod.Status.Reason == "Evicted" && !asked {
 				evicted(&s.Exit, pod.Status.Message)
 			}
+			// Its kubelet says no more of a container that it never made.
+			if asked && c.State.Terminated.Reason == statusUnknown && neverRan(pod) {
+				s.Exit = model.Exit{Cause: model.NeverStarted, Message: "it was stopped before its container started"}
+			}
 			return s
 		case c.State.Running != nil:
 			s.Phase, s.Ran = Runs, true
@@ -110,11 +114,23 @@ func Look(pod *corev1.Pod, asked bool) State {
 	case pod.Spec.NodeName == "":
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				s.Why = "kube-scheduler does not bind its pod: " + c.Message
+				s.Why = "kube-scheduler does not bind its pod: " + c.Message + lacksClaim(pod.Namespace, c.Message)
 			}
 		}
 	}
 	return s
+}
+
+// noClaim matches how kube-scheduler names a claim that is missing.
+var noClaim = regexp.MustCompile(`persistentvolumeclaim "([^"]*)" not found`)
+
+// lacksClaim says what to do where a pod is not bound since a claim is missing; "" for other
+// reasons.
+func lacksClaim(space, message string) string {
+	if m := noClaim.FindStringSubmatch(message); m != nil {
+		return fmt.Sprintf("; an administrator makes the PersistentVolumeClaim %s in namespace %s", m[1], space)
+	}
+	return ""
 }
 
 // lookBefore is what the containers say that run before that of the task: why one of them waits, or
@@ -178,6 +194,9 @@ func (s *State) wait(w *corev1.ContainerStateWaiting) {
 	}
 }
 
+// statusUnknown is the reason that kubelets give for the end of a container that they do not find.
+const statusUnknown = "ContainerStatusUnknown"
+
 // exitOf is the exit of a container that ended.
 func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) model.Exit {
 	e := model.Exit{Code: t.ExitCode, Signal: t.Signal, Own: !deleted}
@@ -195,7 +214,7 @@ func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) model.Exit 
 		if own := ownFault(t.Message); own != "" {
 			e.Code, e.Cause, e.Message = 126, "", own+"; "+e.Message
 		}
-	case t.Reason == "ContainerStatusUnknown":
+	case t.Reason == statusUnknown:
 		e.Cause, e.Message, e.Own = model.NodeLost, "its node has lost sight of its container: "+t.Message, false
 	case deleted && !asked:
 		e.Cause, e.Message = model.NodeLost, "its pod was deleted, and not by Comb"
