@@ -7,6 +7,7 @@ import { count } from '../../format/quantity';
 import { told } from '../../format/sentence';
 import { mayWith } from '../../parts/rights';
 import { hasEnded } from '../../parts/state';
+import { useHeldUp } from '../../parts/heldUp';
 import { WhyPanel } from '../../parts/WhyPanel';
 import { text, why } from '../../text/job';
 import { Ago } from '../../ui/Ago';
@@ -28,6 +29,7 @@ export function Overview({ job }: { job: Job }) {
     <>
       {!hasEnded(job) && <Waiting job={job} />}
       {hasEnded(job) && <Outcome job={job} />}
+      <HeldUp job={job} />
       <Coming job={job} />
       {(job.notices ?? []).length > 0 && (
         <Section title={text.notices}>
@@ -44,6 +46,21 @@ export function Overview({ job }: { job: Job }) {
       </Section>
       {mayWith(me, "read the job's file, logs and events", job) && <Attempts job={job} />}
     </>
+  );
+}
+
+// HeldUp is what the server says of itself, such as a Kubernetes whose API server is away, of a job whose tasks start and do not run yet.
+function HeldUp({ job }: { job: Job }) {
+  const texts = useHeldUp(job);
+  if (texts.length === 0) return null;
+  return (
+    <Section title={text.holdsUp}>
+      <ul className={css.plain}>
+        {texts.map((t) => (
+          <li key={t}>{t}</li>
+        ))}
+      </ul>
+    </Section>
   );
 }
 
