@@ -50,7 +50,7 @@ func TestKubeWalk(t *testing.T) {
 	load(t, image)
 	const box = "local.test/busybox:1"
 	if err := walk.InPods(t.Context(), walk.Options{Bin: testkit.Bin(t), Out: t.Output(), Images: [2]string{box, box}, Pods: &walk.Pods{
-		Node: "real1", Others: "fake-0", Claim: "walk", Folder: folder, Args: inPods, API: apiServer,
+		Node: "real1", Others: "fake-0", Rights: "../../deploy/kubernetes/rights.yaml", Claim: "walk", Folder: folder, Args: inPods, API: apiServer,
 	}}); err != nil {
 		t.Fatal(err)
 	}

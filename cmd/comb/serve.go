@@ -96,7 +96,7 @@ A file of --cluster that an apply has replaced stays replaced, so that a unit ma
 the start warns, and says how it is applied all the same.`,
 		Example: "  comb serve\n  comb serve --virtual-gpus 4 --data ./comb-data\n" +
 			"  comb serve --executor kubernetes --cluster cluster.yaml",
-		Args:    cli.Args(cobra.NoArgs)}
+		Args: cli.Args(cobra.NoArgs)}
 	f := c.Flags()
 	f.StringVar(&s.data, "data", "", "data directory (default: $XDG_DATA_HOME/comb, else ~/.local/share/comb)")
 	f.StringVar(&s.listen, "listen", defaultAddr, "address to listen on; port 0 takes a free one")

@@ -97,7 +97,8 @@ func has(texts ...string) func(answer) bool {
 	}
 }
 
-// checked: what Comb needs of the cluster is looked at for the account that asks, and for another.
+// checked: what Comb needs of the cluster is looked at, for the account that asks, for one without
+// rights, and for one that was given them.
 func checked(ctx context.Context, w *walk) error {
 	own, err := w.comb(ctx, "cluster", "check")
 	if err != nil {
@@ -110,6 +111,14 @@ func checked(ctx context.Context, w *walk) error {
 	}
 	w.expect(other.code == 1 && has("Comb lacks the right", "create pods", "create tasks.comb.dev", "kubectl apply -n comb -f deploy/kubernetes/rights.yaml")(other),
 		"for an account without rights each that is missing is named, and what gives it", "exit code %d: ...%s", other.code, last(other.all(), 500))
+	if _, err := w.mustKubectl(ctx, "", "apply", "-n", "comb", "-f", w.Pods.Rights); err != nil {
+		return err
+	}
+	given, err := w.comb(ctx, "cluster", "check", "--as", "system:serviceaccount:comb:comb")
+	if err != nil {
+		return err
+	}
+	w.expect(given.code == 0 && !strings.Contains(given.out, "Comb lacks the right"), "that gives it all of them", "exit code %d: ...%s", given.code, last(given.all(), 300))
 	return nil
 }
 

@@ -45,6 +45,7 @@ type Options struct {
 type Pods struct {
 	Node, Claim, Folder string
 	Others              string   // a simulated node with 8 GPUs of a device plugin
+	Rights              string   // the file with what Comb may do in the cluster
 	Args                []string // of comb serve
 	// API ends the cluster's API server, or starts it and waits until it answers.
 	API func(ctx context.Context, up bool) error
