@@ -507,7 +507,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 		return 0, refuseForProgram(e, t, pod, state)
 	case state.Phase == pods.Ended && state.Refused != "" && !t.stray:
 		e.events.on(pod, &t.said, eventRefused, func() string { return state.Refused })
-		return 0, e.refuse(t, model.TaskRefused{Reason: state.Refused, Job: state.JobFault})
+		return 0, e.refuse(t, model.TaskRefused{Reason: state.Refused, Job: state.JobFault, Fetch: state.Fetch})
 	case state.Phase == pods.Ended && t.refused != nil:
 		return 0, e.refuse(t, *t.refused)
 	case state.Phase == pods.Ended:

@@ -349,6 +349,23 @@ func TestStoppedBeforeItsContainer(t *testing.T) {
 	}
 }
 
+// How much disk a pod asks for its job says: a node without it refuses the task, and is not to blame.
+func TestRefusedForDisk(t *testing.T) {
+	for message, want := range map[string]string{
+		"Pod was rejected: Node didn't have enough resource: ephemeral-storage, requested: 107374182400, used: 53687091200, capacity: 134217728000": "it asks for 100.0 GiB of disk, and pods that are there have 50.0 GiB of the 125.0 GiB of its node: ask for less (--disk)",
+		"requested: 99999999999999999999999, used: 0, capacity: 1":                                                                                  "its node has too little disk left: OutOfephemeral-storage; ask for less (--disk)",
+		"other words": "its node has too little disk left: OutOfephemeral-storage: other words; ask for less (--disk)",
+	} {
+		s := Look(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfephemeral-storage", Message: message}}, false)
+		if s.Refused != want || !s.Fetch || s.JobFault {
+			t.Errorf("%q: %+v", message, s)
+		}
+	}
+	if s := Look(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "no CPUs"}}, false); s.Refused != "Kubernetes ended its pod: OutOfcpu: no CPUs" || s.Fetch {
+		t.Errorf("a node without CPUs is %+v", s)
+	}
+}
+
 // A claim that is missing is named, with who makes it where.
 func TestWaitsForAClaim(t *testing.T) {
 	look := func(says string) string {

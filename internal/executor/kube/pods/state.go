@@ -3,6 +3,7 @@ package pods
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -159,8 +160,10 @@ func (s *State) endUnrun(pod *corev1.Pod, asked bool) {
 		why = "its pod was deleted before it ran, and not by Comb"
 	case failed.Refused != "" && pod.DeletionTimestamp == nil:
 		why = failed.Refused
+	case pod.Status.Reason == noDisk:
+		why = lacksDisk(pod.Status.Message)
 	}
-	*s = State{Phase: Ended, Host: s.Host, Exit: model.Exit{Code: 137, Cause: model.NodeLost, Message: why}}
+	*s = State{Phase: Ended, Host: s.Host, Fetch: pod.Status.Reason == noDisk, Exit: model.Exit{Code: 137, Cause: model.NodeLost, Message: why}}
 	switch {
 	case asked:
 		s.Exit.Cause = model.NeverStarted
@@ -168,6 +171,31 @@ func (s *State) endUnrun(pod *corev1.Pod, asked bool) {
 		s.Refused = why
 		s.JobFault, s.Program = failed.Refused != "" && failed.JobFault, failed.Refused != "" && failed.Program
 	}
+}
+
+// noDisk is the reason of a kubelet that has less disk left than a pod asks for. How much that is
+// its job says: another node may have it, and this one is as good for others.
+const noDisk = "OutOfephemeral-storage"
+
+// ofDisk matches what that kubelet says, in bytes.
+var ofDisk = regexp.MustCompile(`requested: (\d+), used: (\d+), capacity: (\d+)`)
+
+// lacksDisk says what a kubelet has of the disk that a task asks for.
+func lacksDisk(message string) string {
+	m := ofDisk.FindStringSubmatch(message)
+	if m == nil {
+		return "its node has too little disk left: " + words(noDisk, message) + "; ask for less (--disk)"
+	}
+	var gib [3]float64
+	for i := range gib {
+		n, err := strconv.ParseUint(m[i+1], 10, 64)
+		if err != nil {
+			return lacksDisk("")
+		}
+		gib[i] = float64(n) / (1 << 30)
+	}
+	return fmt.Sprintf("it asks for %.1f GiB of disk, and pods that are there have %.1f GiB of the %.1f GiB of its node: ask for less (--disk)",
+		gib[0], gib[1], gib[2])
 }
 
 // neverRan reports whether a pod's task was never started, as when its kubelet refused the pod.
