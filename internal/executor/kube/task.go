@@ -287,8 +287,9 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 		}
 		return e.takeOver(ctx, t, w, made)
 	case api.NamespaceRefuses(err):
-		return 0, e.refuseForNamespace(t, fmt.Sprintf("Kubernetes refuses its pod in namespace %s: %s%s", t.space, api.ErrorText(err),
-			namespaceNext(t.space, t.space == e.o.API.Namespace(), err)))
+		next := namespaceNext(t.space, t.space == e.o.API.Namespace(), err)
+		return 0, e.refuseForNamespace(t, fmt.Sprintf("Kubernetes refuses its pod in namespace %s: %s%s", t.space,
+			api.ErrorText(err), next))
 	case api.NeverAccepts(err):
 		return 0, e.refuse(t, model.TaskRefused{Reason: "Kubernetes refuses its pod: " + api.ErrorText(err)})
 	}

@@ -85,6 +85,11 @@ func (w *walk) says(ctx context.Context, what string, ok func(answer) bool, ask 
 	}
 }
 
+// told repeats a command of comb until it prints some texts, and expects that.
+func (w *walk) told(ctx context.Context, what string, texts []string, args ...string) error {
+	return w.says(ctx, what, has(texts...), func() (answer, error) { return w.comb(ctx, args...) })
+}
+
 // has reports of an answer whether it has all of some texts.
 func has(texts ...string) func(answer) bool {
 	return func(a answer) bool {
@@ -104,13 +109,17 @@ func checked(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	w.expect(own.code == 0 && !strings.Contains(own.all(), "not ok"), "nothing is missing for the server's account", "exit code %d: %.300s", own.code, own.all())
+	w.expect(own.code == 0 && !strings.Contains(own.all(), "not ok"),
+		"nothing is missing for the server's account", "exit code %d: %.300s", own.code, own.all())
 	other, err := w.comb(ctx, "cluster", "check", "--as", "system:serviceaccount:tenant:mia")
 	if err != nil {
 		return err
 	}
-	w.expect(other.code == 1 && has("Comb lacks the right", "create pods", "create tasks.comb.dev", "kubectl apply -n comb -f deploy/kubernetes/rights.yaml")(other),
-		"for an account without rights each that is missing is named, and what gives it", "exit code %d: ...%s", other.code, last(other.all(), 500))
+	named := has("Comb lacks the right", "create pods", "create tasks.comb.dev",
+		"kubectl apply -n comb -f deploy/kubernetes/rights.yaml")
+	w.expect(other.code == 1 && named(other),
+		"for an account without rights each that is missing is named, and what gives it",
+		"exit code %d: ...%s", other.code, last(other.all(), 500))
 	if _, err := w.mustKubectl(ctx, "", "apply", "-n", "comb", "-f", w.Pods.Rights); err != nil {
 		return err
 	}
@@ -118,12 +127,20 @@ func checked(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	w.expect(given.code == 0 && !strings.Contains(given.out, "Comb lacks the right"), "that gives it all of them", "exit code %d: ...%s", given.code, last(given.all(), 300))
+	w.expect(given.code == 0 && !strings.Contains(given.out, "Comb lacks the right"),
+		"that gives it all of them", "exit code %d: ...%s", given.code, last(given.all(), 300))
 	return nil
 }
 
 // last is the end of a text.
 func last(text string, n int) string { return text[max(0, len(text)-n):] }
+
+// tenantFile is the kubeconfig of a tenant of the cluster, with its API server's address and a
+// token.
+const tenantFile = `{apiVersion: v1, kind: Config, current-context: c,
+  clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true}}],
+  users: [{name: u, user: {token: %s}}],
+  contexts: [{name: c, context: {cluster: c, user: u}}]}`
 
 // tenantRefused: a tenant with a kubeconfig of its own runs pods, and gets no GPU.
 func tenantRefused(ctx context.Context, w *walk) error {
@@ -143,9 +160,7 @@ func tenantRefused(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.write("mia.kube", fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c,
-  clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true}}],
-  users: [{name: u, user: {token: %s}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, at.out, strings.TrimSpace(token.out))); err != nil {
+	if _, err := w.write("mia.kube", fmt.Sprintf(tenantFile, at.out, strings.TrimSpace(token.out))); err != nil {
 		return err
 	}
 	pod := fmt.Sprintf(podOfOthers, w.Pods.Others, w.Images[0])
@@ -153,70 +168,78 @@ func tenantRefused(ctx context.Context, w *walk) error {
 	if err != nil {
 		return err
 	}
-	w.expect(a.code != 0 && has("container main asks for 8 nvidia.com/gpu, and Comb alone gives the GPUs of this cluster: ask it for them with comb job submit")(a),
-		"its pod with GPUs is refused, and it reads what to do instead", "exit code %d: %s", a.code, a.all())
-	free, err := w.kubectl(ctx, "mia.kube", strings.Replace(pod, "nvidia.com/gpu: 8", "cpu: 1", 1), "apply", "-f", "-")
+	refused := has("container main asks for 8 nvidia.com/gpu, and Comb alone gives the GPUs of this cluster: " +
+		"ask it for them with comb job submit")
+	w.expect(a.code != 0 && refused(a), "its pod with GPUs is refused, and it reads what to do instead",
+		"exit code %d: %s", a.code, a.all())
+	plain := strings.Replace(pod, "nvidia.com/gpu: 8", "cpu: 1", 1)
+	free, err := w.kubectl(ctx, "mia.kube", plain, "apply", "-f", "-")
 	if err != nil {
 		return err
 	}
 	w.expect(free.code == 0, "the same pod without GPUs is taken", "exit code %d: %s", free.code, free.all())
-	_, err = w.mustKubectl(ctx, "", "delete", "pod", "-n", "tenant", "thief", "--wait=false")
-	return err
+	if _, err = w.mustKubectl(ctx, "", "delete", "pod", "-n", "tenant", "thief", "--wait=false"); err != nil {
+		return err
+	}
+	none := func(a answer) bool { return a.all() == "" }
+	return w.says(ctx, "and goes when it is deleted", none, func() (answer, error) {
+		return w.kubectl(ctx, "", "", "get", "pods", "-n", "tenant", "-o", "name")
+	})
 }
 
 // heldByOthers: an administrator of the cluster makes a pod with the GPUs of a node, which the
 // policies let pass, and takes it away again.
 func heldByOthers(ctx context.Context, w *walk) error {
 	node := w.Pods.Others
-	get := func(args ...string) func() (answer, error) {
-		return func() (answer, error) { return w.comb(ctx, args...) }
-	}
-	if err := w.says(ctx, "the tenant's pod without GPUs is gone", func(a answer) bool { return a.all() == "" }, func() (answer, error) {
-		return w.kubectl(ctx, "", "", "get", "pods", "-n", "tenant", "-o", "name")
-	}); err != nil {
+	holds := "8 GPUs held by tenant/thief"
+	pod := fmt.Sprintf(podOfOthers, node, w.Images[0])
+	if _, err := w.mustKubectl(ctx, pod, "apply", "-f", "-"); err != nil {
 		return err
 	}
-	if _, err := w.mustKubectl(ctx, fmt.Sprintf(podOfOthers, node, w.Images[0]), "apply", "-f", "-"); err != nil {
+	if err := w.told(ctx, "node get says which pod holds its GPUs", []string{holds}, "node", "get", node); err != nil {
 		return err
 	}
-	if err := w.says(ctx, "node get says who holds its GPUs", has("8 GPUs held by tenant/thief"), get("node", "get", node)); err != nil {
-		return err
-	}
-	if err := w.says(ctx, "and node list", has("up,held by others", "8 GPUs held by tenant/thief"), get("node", "list")); err != nil {
+	if err := w.told(ctx, "and node list", []string{"up,held by others", holds}, "node", "list"); err != nil {
 		return err
 	}
 	// Its command ends as it should on a simulated node (test/kube/stages).
-	if _, err := w.must(ctx, "job", "run", "-d", "--vc", "green", "--name", "eight", "--image", w.Images[0], "--gpus", "8", "--", "sh", "-c", "sleep 600; exit 0"); err != nil {
+	if _, err := w.must(ctx, "job", "run", "-d", "--vc", "green", "--name", "eight", "--image", w.Images[0],
+		"--gpus", "8", "--", "sh", "-c", "sleep 600; exit 0"); err != nil {
 		return err
 	}
-	if err := w.says(ctx, "job list says what a job waits for", has("Waiting HeldByOthers"), get("job", "list")); err != nil {
+	waits := []string{"Waiting HeldByOthers"}
+	if err := w.told(ctx, "job list says what a job waits for", waits, "job", "list"); err != nil {
 		return err
 	}
-	if err := w.says(ctx, "and explain, with the pod", has("it would fit if others held no devices of "+node+" ("+node+": 8 GPUs held by tenant/thief)", "HELD BY OTHERS"), get("job", "explain", "eight")); err != nil {
+	why := []string{"it would fit if others held no devices of " + node + " (" + node + ": " + holds + ")",
+		"HELD BY OTHERS"}
+	if err := w.told(ctx, "and explain, with the pod", why, "job", "explain", "eight"); err != nil {
 		return err
 	}
 	if _, err := w.mustKubectl(ctx, "", "delete", "pod", "-n", "tenant", "thief", "--wait=false"); err != nil {
 		return err
 	}
-	if _, err := w.until(ctx, "eight", "running", func(j rest.Job) bool { return running(j) || j.Phase.Ended() }); err != nil {
+	runs := func(j rest.Job) bool { return running(j) || j.Phase.Ended() }
+	if _, err := w.until(ctx, "eight", "running", runs); err != nil {
 		return err
 	}
 	a, err := w.must(ctx, "node", "get", node)
 	if err != nil {
 		return err
 	}
-	w.expect(!strings.Contains(a.out, "held by"), "the job starts when the pod is gone, and nobody else holds the node", "%s", a.all())
+	w.expect(!strings.Contains(a.out, "held by"), "the job starts when the pod is gone, and the node is free of others",
+		"%s", a.all())
 	return w.stop(ctx, "eight")
 }
 
 // seenByKubectl: a job's pod is found by the job's name, and says why it ends; its log comes while
 // it runs.
 func seenByKubectl(ctx context.Context, w *walk) error {
-	if _, err := w.must(ctx, "job", "run", "-d", "--vc", "red", "--name", "train", "--image", w.Images[0], "--gpus", "1", "--",
-		"sh", "-c", "i=0; while :; do i=$((i+1)); echo step $i; sleep 0.2; done"); err != nil {
+	if _, err := w.must(ctx, "job", "run", "-d", "--vc", "red", "--name", "train", "--image", w.Images[0],
+		"--gpus", "1", "--", "sh", "-c", "i=0; while :; do i=$((i+1)); echo step $i; sleep 0.2; done"); err != nil {
 		return err
 	}
-	if err := w.says(ctx, "its log comes while it runs", has("step 3"), func() (answer, error) { return w.comb(ctx, "job", "logs", "train") }); err != nil {
+	if err := w.told(ctx, "its log comes while it runs", []string{"step 3"}, "job", "logs", "train"); err != nil {
 		return err
 	}
 	j, err := w.job(ctx, "train")
@@ -230,13 +253,15 @@ func seenByKubectl(ctx context.Context, w *walk) error {
 	}
 	pod, one := strings.CutPrefix(strings.TrimSpace(found.out), "pod/")
 	w.expect(one && !strings.ContainsAny(pod, " \n"), "kubectl finds its pod by the job's name", "%s", found.all())
-	if err := w.says(ctx, "kubectl logs shows the same", has("step 1", "step 3"), func() (answer, error) { return w.kubectl(ctx, "", "", "logs", "-n", "comb", pod) }); err != nil {
+	logs := func() (answer, error) { return w.kubectl(ctx, "", "", "logs", "-n", "comb", pod) }
+	if err := w.says(ctx, "kubectl logs shows the same", has("step 1", "step 3"), logs); err != nil {
 		return err
 	}
 	if _, err := w.must(ctx, "job", "stop", "train", "--reason", "not needed", "--wait"); err != nil {
 		return err
 	}
-	return w.says(ctx, "an event on the pod says why it ended", has("CombEnds", "its job is stopped by admin: not needed"), func() (answer, error) {
+	ended := has("CombEnds", "its job is stopped by admin: not needed")
+	return w.says(ctx, "an event on the pod says why it ended", ended, func() (answer, error) {
 		return w.kubectl(ctx, "", "", "get", "events", "-n", "comb", "--field-selector", "involvedObject.name="+pod)
 	})
 }
@@ -249,14 +274,14 @@ func apiServerAway(ctx context.Context, w *walk) error {
 	if err := w.Pods.API(ctx, false); err != nil {
 		return err
 	}
-	away := "warning: the API server of Kubernetes has not answered since "
-	for _, list := range [][]string{{"node", "list"}, {"job", "list"}} {
-		if err := w.says(ctx, strings.Join(list, " ")+" says that what it shows is old", func(a answer) bool { return strings.Contains(a.errs, away) },
-			func() (answer, error) { return w.comb(ctx, list...) }); err != nil {
+	away := []string{"warning: the API server of Kubernetes has not answered since "}
+	for _, list := range []string{"node", "job"} {
+		if err := w.told(ctx, "comb "+list+" list says that what it shows is old", away, list, "list"); err != nil {
 			return err
 		}
 	}
-	if _, err := w.must(ctx, "job", "run", "-d", "--vc", "red", "--name", "later", "--image", w.Images[0], "--gpus", "1", "--", "echo", "there"); err != nil {
+	if _, err := w.must(ctx, "job", "run", "-d", "--vc", "red", "--name", "later", "--image", w.Images[0],
+		"--gpus", "1", "--", "echo", "there"); err != nil {
 		return err
 	}
 	if err := w.Pods.API(ctx, true); err != nil {
@@ -267,13 +292,17 @@ func apiServerAway(ctx context.Context, w *walk) error {
 		return err
 	}
 	w.expect(later.Phase == model.Succeeded, "a job that was submitted meanwhile runs", "%s", later.Phase)
-	if err := w.says(ctx, "the warning is gone", func(a answer) bool { return a.code == 0 && a.errs == "" }, func() (answer, error) { return w.comb(ctx, "node", "list") }); err != nil {
+	quiet := func(a answer) bool { return a.code == 0 && a.errs == "" }
+	if err := w.says(ctx, "the warning is gone", quiet, func() (answer, error) {
+		return w.comb(ctx, "node", "list")
+	}); err != nil {
 		return err
 	}
 	j, err := w.until(ctx, "through", "running", running)
 	if err != nil {
 		return err
 	}
-	w.expect(j.Tasks[0].Attempt == 1, "what ran all the time runs on in its first attempt", "attempt %d", j.Tasks[0].Attempt)
+	w.expect(j.Tasks[0].Attempt == 1, "what ran all the time runs on in its first attempt",
+		"attempt %d", j.Tasks[0].Attempt)
 	return w.stop(ctx, "through")
 }

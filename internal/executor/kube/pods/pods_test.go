@@ -331,7 +331,8 @@ func TestEvicted(t *testing.T) {
 }
 
 // A task that was told to end while its image did not come never started: of its container its
-// kubelet says only that it does not find it. One that ran, or was not told to end, is another thing.
+// kubelet says only that it does not find it. That holds neither for one that ran, nor for one that
+// was not told to end.
 func TestStoppedBeforeItsContainer(t *testing.T) {
 	pod := func(id string) *corev1.Pod {
 		end := corev1.ContainerStateTerminated{ExitCode: 137, Reason: statusUnknown, Message: "The container could not be located when the pod was terminated"}
@@ -349,7 +350,8 @@ func TestStoppedBeforeItsContainer(t *testing.T) {
 	}
 }
 
-// How much disk a pod asks for its job says: a node without it refuses the task, and is not to blame.
+// How much disk a pod asks for its job says: a node without it refuses the task, and is not to
+// blame.
 func TestRefusedForDisk(t *testing.T) {
 	for message, want := range map[string]string{
 		"Pod was rejected: Node didn't have enough resource: ephemeral-storage, requested: 107374182400, used: 53687091200, capacity: 134217728000": "it asks for 100.0 GiB of disk, and pods that are there have 50.0 GiB of the 125.0 GiB of its node: ask for less (--disk)",

@@ -163,7 +163,8 @@ func (s *State) endUnrun(pod *corev1.Pod, asked bool) {
 	case pod.Status.Reason == noDisk:
 		why = lacksDisk(pod.Status.Message)
 	}
-	*s = State{Phase: Ended, Host: s.Host, Fetch: pod.Status.Reason == noDisk, Exit: model.Exit{Code: 137, Cause: model.NodeLost, Message: why}}
+	*s = State{Phase: Ended, Host: s.Host, Fetch: pod.Status.Reason == noDisk,
+		Exit: model.Exit{Code: 137, Cause: model.NodeLost, Message: why}}
 	switch {
 	case asked:
 		s.Exit.Cause = model.NeverStarted
@@ -194,8 +195,8 @@ func lacksDisk(message string) string {
 		}
 		gib[i] = float64(n) / (1 << 30)
 	}
-	return fmt.Sprintf("it asks for %.1f GiB of disk, and pods that are there have %.1f GiB of the %.1f GiB of its node: ask for less (--disk)",
-		gib[0], gib[1], gib[2])
+	return fmt.Sprintf("it asks for %.1f GiB of disk, and pods that are there have %.1f GiB of the %.1f GiB of its "+
+		"node: ask for less (--disk)", gib[0], gib[1], gib[2])
 }
 
 // neverRan reports whether a pod's task was never started, as when its kubelet refused the pod.
