@@ -212,9 +212,6 @@ func (r right) String() string {
 	return name
 }
 
-// podAccount is the service account of pods.
-const podAccount = "default"
-
 // hasRight asks whether Comb has a right.
 func (c *Client) hasRight(ctx context.Context, r right) (bool, error) {
 	where := map[string]string{"verb": r.verb, "group": r.group, "resource": r.resource, "subresource": r.sub}
@@ -222,7 +219,7 @@ func (c *Client) hasRight(ctx context.Context, r right) (bool, error) {
 		where["namespace"] = c.namespace
 	}
 	if r.resource == "serviceaccounts" {
-		where["name"] = podAccount // it is given for that one alone
+		where["name"] = "default" // the rights of deploy/kubernetes are to no other
 	}
 	return c.allowed(ctx, map[string]any{"resourceAttributes": where})
 }

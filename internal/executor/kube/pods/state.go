@@ -3,7 +3,6 @@ package pods
 import (
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -122,18 +121,6 @@ func Look(pod *corev1.Pod, asked bool) State {
 	return s
 }
 
-// noClaim matches how kube-scheduler names a claim that is missing.
-var noClaim = regexp.MustCompile(`persistentvolumeclaim "([^"]*)" not found`)
-
-// lacksClaim says what to do where a pod is not bound since a claim is missing; "" for other
-// reasons.
-func lacksClaim(space, message string) string {
-	if m := noClaim.FindStringSubmatch(message); m != nil {
-		return fmt.Sprintf("; an administrator makes the PersistentVolumeClaim %s in namespace %s", m[1], space)
-	}
-	return ""
-}
-
 // lookBefore is what the containers say that run before that of the task: why one of them waits, or
 // has failed. They run one after the other.
 func lookBefore(pod *corev1.Pod) (s State) {
@@ -174,31 +161,6 @@ func (s *State) endUnrun(pod *corev1.Pod, asked bool) {
 	}
 }
 
-// noDisk is the reason of a kubelet that has less disk left than a pod asks for. How much that is
-// its job says: another node may have it, and this one is as good for others.
-const noDisk = "OutOfephemeral-storage"
-
-// ofDisk matches what that kubelet says, in bytes.
-var ofDisk = regexp.MustCompile(`requested: (\d+), used: (\d+), capacity: (\d+)`)
-
-// lacksDisk says what a kubelet has of the disk that a task asks for.
-func lacksDisk(message string) string {
-	m := ofDisk.FindStringSubmatch(message)
-	if m == nil {
-		return "its node has too little disk left: " + words(noDisk, message) + "; ask for less (--disk)"
-	}
-	var gib [3]float64
-	for i := range gib {
-		n, err := strconv.ParseUint(m[i+1], 10, 64)
-		if err != nil {
-			return lacksDisk("")
-		}
-		gib[i] = float64(n) / (1 << 30)
-	}
-	return fmt.Sprintf("it asks for %.1f GiB of disk, and pods that are there have %.1f GiB of the %.1f GiB of its "+
-		"node: ask for less (--disk)", gib[0], gib[1], gib[2])
-}
-
 // neverRan reports whether a pod's task was never started, as when its kubelet refused the pod.
 func neverRan(pod *corev1.Pod) bool {
 	for i := range pod.Status.ContainerStatuses {
@@ -221,6 +183,43 @@ func (s *State) wait(w *corev1.ContainerStateWaiting) {
 	default:
 		s.Why, s.JobFault = "its container does not start: "+words(w.Reason, w.Message), strings.HasPrefix(w.Reason, "CreateContainerConfig")
 	}
+}
+
+// noClaim matches how kube-scheduler names a claim that is missing.
+var noClaim = regexp.MustCompile(`persistentvolumeclaim "([^"]*)" not found`)
+
+// lacksClaim says what to do where a pod is not bound since a claim is missing; "" for other
+// reasons.
+func lacksClaim(space, message string) string {
+	if m := noClaim.FindStringSubmatch(message); m != nil {
+		return fmt.Sprintf("; an administrator makes the PersistentVolumeClaim %s in namespace %s", m[1], space)
+	}
+	return ""
+}
+
+// noDisk is the reason of a kubelet that has less disk left than a pod asks for. How much that is
+// its job says: another node may have it, and this one is as good for others.
+const noDisk = "OutOfephemeral-storage"
+
+// ofDisk matches what that kubelet says, in bytes.
+var ofDisk = regexp.MustCompile(`requested: (\d+), used: (\d+), capacity: (\d+)`)
+
+// lacksDisk says what a kubelet has of the disk that a task asks for.
+func lacksDisk(message string) string {
+	m := ofDisk.FindStringSubmatch(message)
+	if m == nil {
+		return "its node has too little disk left: " + words(noDisk, message) + "; ask for less (--disk)"
+	}
+	var gib [3]float64
+	for i := range gib {
+		n := uint64(0)
+		if _, err := fmt.Sscan(m[i+1], &n); err != nil {
+			return lacksDisk("")
+		}
+		gib[i] = float64(n) / (1 << 30)
+	}
+	return fmt.Sprintf("it asks for %.1f GiB of disk, and pods that are there have %.1f GiB of the %.1f GiB of its "+
+		"node: ask for less (--disk)", gib[0], gib[1], gib[2])
 }
 
 // statusUnknown is the reason that kubelets give for the end of a container that they do not find.
