@@ -8,6 +8,7 @@ import { told } from '../../format/sentence';
 import { mayWith } from '../../parts/rights';
 import { hasEnded } from '../../parts/state';
 import { useHeldUp } from '../../parts/heldUp';
+import { taskEnd } from '../../parts/point';
 import { WhyPanel } from '../../parts/WhyPanel';
 import { text, why } from '../../text/job';
 import { Ago } from '../../ui/Ago';
@@ -91,12 +92,6 @@ function Waiting({ job }: { job: Job }) {
   return <WhyPanel explanation={e.data} title={job.phase === 'Waiting' ? why.title : why.ran} reader={reader} from={String(job.id)} />;
 }
 
-function exitOf(t: Task): string {
-  if (!t.exit) return '–';
-  const how = t.exit.signal ? text.signal(t.exit.signal) : text.exitCode(t.exit.code);
-  return [t.exit_class?.class, how, t.exit.cause, t.exit.message].filter(Boolean).join(', ');
-}
-
 function progressOf(t: Task): string {
   if (!t.progress) return '–';
   return [text.steps(t.progress.step, t.progress.total), t.progress.loss && text.loss(t.progress.loss)].filter(Boolean).join(', ');
@@ -118,7 +113,7 @@ function tasks(job: Job): Column<Task>[] {
     { key: 'devices', head: text.devices, align: 'right', cell: (t) => <Devices task={t} /> },
     { key: 'ports', head: text.ports, narrow: 'hidden', cell: (t) => (t.ports ?? []).join(', ') || '–' },
     { key: 'progress', head: text.progress, named: true, cell: progressOf },
-    { key: 'exit', head: text.exit, named: true, grow: true, cell: exitOf },
+    { key: 'exit', head: text.exit, named: true, grow: true, cell: taskEnd },
   ];
 }
 
