@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,10 +50,25 @@ func TestKubeWalk(t *testing.T) {
 	load(t, image)
 	const box = "local.test/busybox:1"
 	if err := walk.InPods(t.Context(), walk.Options{Bin: testkit.Bin(t), Out: t.Output(), Images: [2]string{box, box}, Pods: &walk.Pods{
-		Node: "real1", Claim: "walk", Folder: folder, Args: inPods,
+		Node: "real1", Others: "fake-0", Rights: "../../deploy/kubernetes/rights.yaml", Claim: "walk", Folder: folder, Args: inPods, API: apiServer,
 	}}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// apiServer ends the API server of the cluster, or starts it; see test/kube/run.
+func apiServer(ctx context.Context, up bool) error {
+	args := strings.Fields(os.Getenv("CLUSTER_AT"))
+	if up {
+		args = append([]string{"serve"}, args...)
+	} else {
+		args = append(append([]string{"end"}, args...), "apiserver")
+	}
+	out, err := exec.CommandContext(ctx, os.Getenv("CLUSTER"), args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %v: %w: %s", os.Getenv("CLUSTER"), args, err, out)
+	}
+	return nil
 }
 
 // inPods are the arguments of a server whose tasks become pods with the caretaker.

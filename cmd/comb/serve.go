@@ -76,22 +76,29 @@ type serveFlags struct {
 	kube         api.Flags
 }
 
-func serveCommand(a *cli.App) *cobra.Command {
-	s := serveFlags{}
-	c := &cobra.Command{Use: "serve", Short: "Run the server on this machine",
-		Long: `Run the server: it accepts jobs, places them, and runs their tasks on this machine:
-in containers where a job names an image and a container engine answers (DOCKER_HOST
+const serveHelp = `Run the server: it accepts jobs, places them, and runs their tasks.
+
+Tasks run on this machine: in containers where a job names an image and a container engine answers (DOCKER_HOST
 says where, else /var/run/docker.sock), as processes else. Without a cluster file the machine is one node with its GPUs and
 one virtual cluster, "default". With one, all nodes of the file run here.
+
+With --executor kubernetes each task is a pod, and the nodes are those of a Kubernetes cluster: "comb cluster discover"
+proposes the file for --cluster, and "comb cluster check" says what the cluster lacks. docs/kubernetes.md says all.
 
 The first start makes a token and keeps it in the data directory as admin-token.
 Tasks outlive the server: the next start on the same directory finds them again,
 and goes on with the configuration that the directory has. It says which
 version that is. "comb config apply" replaces it, and so does --cluster with a new file.
 A file of --cluster that an apply has replaced stays replaced, so that a unit may name it:
-the start warns, and says how it is applied all the same.`,
-		Example: "  comb serve\n  comb serve --virtual-gpus 4 --data ./comb-data",
-		Args:    cli.Args(cobra.NoArgs)}
+the start warns, and says how it is applied all the same.`
+
+func serveCommand(a *cli.App) *cobra.Command {
+	s := serveFlags{}
+	c := &cobra.Command{Use: "serve", Short: "Run the server on this machine",
+		Long: serveHelp,
+		Example: "  comb serve\n  comb serve --virtual-gpus 4 --data ./comb-data\n" +
+			"  comb serve --executor kubernetes --cluster cluster.yaml",
+		Args: cli.Args(cobra.NoArgs)}
 	f := c.Flags()
 	f.StringVar(&s.data, "data", "", "data directory (default: $XDG_DATA_HOME/comb, else ~/.local/share/comb)")
 	f.StringVar(&s.listen, "listen", defaultAddr, "address to listen on; port 0 takes a free one")

@@ -96,12 +96,24 @@ test('a killed server: a banner on each page, live within 4 s of its first answe
   await expect(one.getByRole('dialog')).toHaveCount(0);
 });
 
-test('what the server says of itself stands above each page while it holds, as text', async ({ page }) => {
+test('what the server says of itself stands above each page while it holds, and at jobs that it keeps from running, as text', async ({ page }) => {
   const says = ['the API server of Kubernetes has not answered since 2026-11-30T12:03:00Z: nothing new starts', 'an image fails: <b id="harm">x</b>'];
   let conditions: string[] | undefined = says;
   await page.route('**/api/v1/info', async (route) => {
     const answer = await route.fetch();
     await route.fulfill({ response: answer, json: { ...(await answer.json()), conditions } });
+  });
+  const made = (await server.submit(job('held-up'))) as { id: number };
+  interface Told { id: number; phase: string; attempts: { state: string }[] }
+  const starting = (j: Told) => (j.id === made.id ? { ...j, phase: 'Active', attempts: [{ ...j.attempts[0], state: 'Starting' }] } : j);
+  await page.route('**/api/v1/jobs?*', async (route) => {
+    const answer = await route.fetch();
+    const list = (await answer.json()) as { jobs: Told[] };
+    await route.fulfill({ response: answer, json: { ...list, jobs: list.jobs.map(starting) } });
+  });
+  await page.route(`**/api/v1/jobs/${made.id}`, async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: starting((await answer.json()) as Told) });
   });
   await server.signIn(page, 'carol', '/jobs');
   const banner = page.getByRole('status').filter({ hasText: 'The API server of Kubernetes has not answered since' });
@@ -109,10 +121,19 @@ test('what the server says of itself stands above each page while it holds, as t
   await expect(banner).toContainText('An image fails: <b id="harm">x</b>.');
   await expect(page.locator('#harm')).toHaveCount(0);
   await accessible(page);
+  const link = page.getByRole('link', { name: 'admin~held-up', exact: true });
+  await expect(page.getByRole('row').filter({ has: link })).toContainText('The API server of Kubernetes has not answered since');
+  await link.click();
+  const part = page.getByRole('region', { name: 'What keeps its tasks from starting' });
+  await expect(part).toContainText('nothing new starts.');
+  await accessible(page);
   await page.getByRole('link', { name: 'Nodes', exact: true }).click();
   await expect(banner).toBeVisible();
   conditions = undefined;
   await expect(banner).toHaveCount(0, { timeout: 20_000 }); // it is read again each 10 s
+  await page.goBack();
+  await expect(page.getByRole('table', { name: 'Tasks' })).toBeVisible();
+  await expect(part).toHaveCount(0);
 });
 
 test('a followed log goes on where it was when the server comes back', async ({ page }) => {

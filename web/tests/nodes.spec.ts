@@ -109,3 +109,56 @@ test('why a node takes nothing: its reason, and what its GPUs have, in the table
   await expect(page.getByRole('complementary', { name: 'node-b' })).toContainText('2 bad: the driver is not there: /dev/nvidiactl is missing');
   await accessible(page);
 });
+
+test('a node whose GPUs a pod of others holds: in the table, beside the cells, on Home, and as what a job waits for', async ({ page }) => {
+  // Only a cluster of Kubernetes has such pods: they are put into the answers.
+  const waits = (await server.submit(job('waits-for-others', { gpus: 2 }))) as { id: number };
+  await page.route('**/api/v1/nodes', async (r) => {
+    const answer = await r.fetch();
+    const list = (await answer.json()) as { nodes: { name: string; skus: { total: number; held_by_others?: number; holders?: string }[] }[] };
+    for (const n of list.nodes) if (n.name === 'node-b') n.skus = n.skus.map((s) => ({ ...s, held_by_others: s.total, holders: '2 GPUs held by tenant/<b>thief</b>' }));
+    await r.fulfill({ response: answer, json: list });
+  });
+  await page.route('**/api/v1/cells', async (r) => {
+    const answer = await r.fetch();
+    const list = (await answer.json()) as { cells: CellOf[] };
+    for (const l of leavesOf(list.cells)) if (l.node === 'node-b') l.healthy = false;
+    await r.fulfill({ response: answer, json: list });
+  });
+  const message = 'it would fit if others held no devices of node-b (node-b: 2 GPUs held by tenant/<b>thief</b>)';
+  const fix = { kind: 'others', message: 'it would start if others held no devices of node-b' };
+  await page.route(`**/api/v1/jobs/${waits.id}`, async (r) => {
+    const answer = await r.fetch();
+    await r.fulfill({ response: answer, json: { ...(await answer.json()), phase: 'Waiting', attempts: [], tasks: [] } });
+  });
+  await page.route(`**/api/v1/jobs/${waits.id}/explain`, (r) =>
+    r.fulfill({
+      json: {
+        ref: 'waits-for-others', job: waits.id, name: 'waits-for-others', vc: 'default', phase: 'Waiting',
+        gangs: [{
+          gang: 0, name: 'default', suggestions: [fix], reason: { code: 'HeldByOthers', message, need: 2, free: 0, total: 2, asks: '2 GPUs' },
+          levels: [{ chain: 'LAB-NODE', level: 1, type: 'LAB-NODE', wanted: 1, cells: 1, owned: 1, unused: 1, free: 0, held: [], lent: 0, bad: 0, held_by_others: 1 }],
+        }],
+      },
+    }),
+  );
+  await server.signIn(page, 'carol', '/nodes?as=table&node=node-b');
+  const row = page.getByRole('table', { name: 'Nodes' }).getByRole('row').filter({ hasText: 'node-b' });
+  await expect(row).toContainText('Held by others');
+  await expect(row).toContainText('2 GPUs held by tenant/<b>thief</b>');
+  const panel = page.getByRole('complementary', { name: 'node-b' });
+  await expect(panel).toContainText('2 GPUs held by tenant/<b>thief</b>');
+  await expect(panel).toContainText('No job starts on GPUs that others hold');
+  await page.goto(`${server.url}/nodes?by=health`);
+  await expect(page.getByTitle(/node-b.*that others hold/)).toHaveText(['O', 'O']);
+  await expect(page.getByRole('list', { name: 'Legend' })).toContainText('O on a node that others hold');
+  await accessible(page);
+  await page.goto(server.url);
+  await expect(page.getByRole('row').filter({ hasText: 'node-b' })).toContainText('2 GPUs held by tenant/<b>thief</b>');
+  await page.goto(`${server.url}/jobs/${waits.id}`);
+  const why = page.getByRole('main');
+  await expect(why).toContainText('It would fit if others held no devices of node-b (node-b: 2 GPUs held by tenant/<b>thief</b>)');
+  await expect(why.getByRole('columnheader', { name: 'Held by others' })).toBeVisible();
+  await expect(why).toContainText('It would start if others held no devices of node-b');
+  await accessible(page);
+});

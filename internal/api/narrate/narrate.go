@@ -130,6 +130,9 @@ func (n *Narrator) booked(e model.Booked) string {
 func (n *Narrator) tellTask(event model.Event) string {
 	switch e := event.(type) {
 	case model.TaskStarted:
+		if e.PID == 0 { // a pod
+			return n.task(e.Task) + " runs at " + e.Host
+		}
 		return fmt.Sprintf("%s runs as process %d of %s", n.task(e.Task), e.PID, e.Host)
 	case model.TaskExited:
 		return n.task(e.Task) + " ended: " + Exit(rest.ExitOf(&e.Exit)) + Because(e.Exit.Message)

@@ -35,3 +35,24 @@ func TestPartsOfDevicesAreShown(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A pod has no process to name, and a task that never started has no exit code.
+func TestTasksOfPodsAreTold(t *testing.T) {
+	n := New(&rest.Job{}, nil)
+	tell := func(e model.Event) string {
+		kind, version, data, err := model.EncodeEvent(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.Tell(&rest.Event{Kind: kind, Version: version, Data: json.RawMessage(data)})
+	}
+	if got := tell(model.TaskStarted{Host: "10.0.0.7"}); !strings.HasSuffix(got, " runs at 10.0.0.7") {
+		t.Errorf("a pod's start is %q", got)
+	}
+	if got := tell(model.TaskStarted{Host: "n7", PID: 12}); !strings.HasSuffix(got, " runs as process 12 of n7") {
+		t.Errorf("a process's start is %q", got)
+	}
+	if got := tell(model.TaskExited{Exit: model.Exit{Cause: model.NeverStarted, Message: "its quota is full"}}); !strings.HasSuffix(got, " ended: never started: its quota is full") {
+		t.Errorf("a task that never started is %q", got)
+	}
+}

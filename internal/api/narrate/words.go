@@ -18,6 +18,9 @@ func Exit(e *rest.Exit) string {
 	if e == nil {
 		return ""
 	}
+	if e.Cause == model.NeverStarted && e.Code == 0 && e.Signal == 0 {
+		return string(e.Cause) // it has no exit code
+	}
 	text := "exit " + strconv.Itoa(int(e.Code))
 	if e.Signal != 0 {
 		text = "signal " + strconv.Itoa(int(e.Signal))

@@ -238,7 +238,7 @@ func (c claims) look() {
 		more, err := c.o.API.Slices(ctx, "", driver)
 		if err != nil {
 			if c.ctx.Err() == nil {
-				c.o.Log.Warn("it cannot be looked at which devices can be claimed", "driver", driver, "error", api.ErrorText(err))
+				c.o.Log.Warn("the devices that a driver publishes cannot be read", "driver", driver, "error", api.ErrorText(err))
 			}
 			health(c).leavesAgain()
 			return
@@ -275,7 +275,7 @@ func (c claims) ofOthers(ctx context.Context, drivers map[string]bool) map[devic
 	list, err := c.o.API.ClaimsOfOthers(ctx, pods.ClusterLabel, c.maker.Short(), drivers)
 	if err != nil {
 		if c.ctx.Err() == nil {
-			c.o.Log.Warn("it cannot be looked at which devices claims of others have", "error", api.ErrorText(err))
+			c.o.Log.Warn("the claims of others cannot be read", "error", api.ErrorText(err))
 		}
 		return nil
 	}

@@ -2,6 +2,9 @@ package kube
 
 import "time"
 
+// NamespaceNext says what to do where a namespace refuses something.
+var NamespaceNext = namespaceNext
+
 // CloseSpaces looks which namespaces are needed no more, as is done each half minute.
 func CloseSpaces(e *Executor) { e.spaces.close() }
 

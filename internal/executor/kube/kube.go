@@ -228,7 +228,7 @@ func (e *Executor) work() {
 		switch {
 		case err != nil && e.ctx.Err() == nil:
 			if e.server.away().IsZero() { // else it is known why
-				e.o.Log.Warn("a pod cannot be seen to; it is tried again", "pod", name, "error", api.ErrorText(err))
+				e.o.Log.Warn("a request about a pod failed; it is tried again", "pod", name, "error", api.ErrorText(err))
 			}
 			e.queue.AddRateLimited(name)
 		case again > 0:

@@ -90,7 +90,7 @@ func (s *logStore) Take(b link.LogBlock) (kept int64, err error) {
 	end := b.From + int64(len(text))
 	if missing := b.From - s.mark.Sent; missing > 0 {
 		note := s.ownLine(fmt.Sprintf("%d bytes are missing here, printed up to %s: "+
-			"the pod keeps the end of what no server takes alone", missing, stamp(b.At)))
+			"a pod keeps only the end of what it prints while no server takes it", missing, stamp(b.At)))
 		next.Text = s.mark.Size + int64(len(note))
 		text = append(note, text...)
 	} else {

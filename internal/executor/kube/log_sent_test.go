@@ -85,12 +85,12 @@ func TestWhatAPodDropped(t *testing.T) {
 		kept  int64
 	}{
 		{sent(0, "one\ntw"), "one\ntw", 6},
-		{sent(100, "nine\n"), "one\ntw\n[comb: 94 bytes are missing here, printed up to 2026-01-02T03:04:05Z: the pod keeps the end of what no server takes alone]\nnine\n", 105},
+		{sent(100, "nine\n"), "one\ntw\n[comb: 94 bytes are missing here, printed up to 2026-01-02T03:04:05Z: a pod keeps only the end of what it prints while no server takes it]\nnine\n", 105},
 		{sent(100, "nine\n"), "", 105},
 		{sent(0, "one\n"), "", 105},
 		{sent(105, ""), "", 105},
 		{sent(103, "e\nten\n"), "ten\n", 109},
-		{sent(math.MaxInt64/2, "x\n"), fmt.Sprintf("[comb: %d bytes are missing here, printed up to 2026-01-02T03:04:05Z: the pod keeps the end of what no server takes alone]\nx\n", int64(math.MaxInt64/2-109)), math.MaxInt64/2 + 2},
+		{sent(math.MaxInt64/2, "x\n"), fmt.Sprintf("[comb: %d bytes are missing here, printed up to 2026-01-02T03:04:05Z: a pod keeps only the end of what it prints while no server takes it]\nx\n", int64(math.MaxInt64/2-109)), math.MaxInt64/2 + 2},
 		{sent(109, "late\n"), "", math.MaxInt64/2 + 2},
 	} {
 		before := ""

@@ -41,6 +41,7 @@ type podNamespaces struct {
 // podNamespace is one namespace.
 type podNamespace struct {
 	name   string
+	own    bool // the server's
 	api    *api.Client
 	pods   cache.Store // as the API server told last
 	synced func() bool
@@ -79,7 +80,7 @@ func (s *podNamespaces) watch(name string) {
 		return
 	}
 	ctx, stop := context.WithCancel(s.e.ctx)
-	sp := &podNamespace{name: name, api: s.e.o.API.In(name), stop: stop}
+	sp := &podNamespace{name: name, own: name == s.e.o.API.Namespace(), api: s.e.o.API.In(name), stop: stop}
 	store, controller := sp.api.WatchPods(func(pod string) { s.changed(name, pod) }, func(err error) { s.requestDone(sp, err) })
 	sp.pods, sp.synced = store, controller.HasSynced
 	s.of[name] = sp
@@ -114,14 +115,14 @@ func (s *podNamespaces) requestDone(sp *podNamespace, err error) {
 	}
 }
 
-// refused is why the API server does not show the pods of a namespace; "" when it does, or is
-// away.
+// refused is why the API server does not show the pods of a namespace, and what to do; "" when it
+// does, or is away.
 func (sp *podNamespace) refused() string {
 	a, _ := sp.asked.Load().(answer)
 	if a.err == nil || !api.NamespaceRefuses(a.err) {
 		return ""
 	}
-	return api.ErrorText(a.err)
+	return api.ErrorText(a.err) + namespaceNext(sp.name, sp.own, a.err)
 }
 
 // seen reports whether its pods are known, or may not be seen by Comb.
@@ -621,4 +622,24 @@ func (s *podNamespaces) isForged(pod *corev1.Pod) bool {
 func (s *podNamespaces) copied(pod *corev1.Pod) bool {
 	at, n, ok := s.e.maker.Parse(pod.Name)
 	return ok && s.forged(at, n, pod)
+}
+
+// namespaceNext says what to do where Kubernetes refuses something because of a namespace: "; "
+// and a command, or why it passes; "" where its own words have to do. own says that the namespace
+// is the server's.
+func namespaceNext(space string, own bool, err error) string {
+	file := "team.yaml"
+	if own {
+		file = "rights.yaml"
+	}
+	rights := fmt.Sprintf("kubectl apply -n %s -f deploy/kubernetes/%s", space, file)
+	switch text := api.ErrorText(err); {
+	case api.NamespaceGone(err):
+		return fmt.Sprintf("; an administrator makes it anew: kubectl create namespace %s, and %s", space, rights)
+	case strings.Contains(text, " cannot "): // as RBAC writes it
+		return "; an administrator gives Comb its rights: " + rights
+	case strings.Contains(text, "exceeded quota: "):
+		return "; it starts when the quota has room"
+	}
+	return ""
 }

@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
@@ -197,6 +201,31 @@ func TestNamespaceWithoutRights(t *testing.T) {
 	}
 	d.api.Forbid("red", false)
 	d.finish()
+}
+
+// Where Kubernetes refuses something because of a namespace, what is told says what to do.
+func TestNamespaceNext(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	lacks := apierrors.NewForbidden(pods, "p", errors.New(`User "system:serviceaccount:comb:comb" cannot create resource "pods" in API group "" in the namespace "team-a"`))
+	ending := apierrors.NewForbidden(pods, "p", errors.New("unable to create new content in namespace team-a because it is being terminated"))
+	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for _, c := range []struct {
+		own  bool
+		err  error
+		want string
+	}{
+		{false, lacks, "; an administrator gives Comb its rights: kubectl apply -n team-a -f deploy/kubernetes/team.yaml"},
+		{true, lacks, "; an administrator gives Comb its rights: kubectl apply -n team-a -f deploy/kubernetes/rights.yaml"},
+		{false, ending, "; an administrator makes it anew: kubectl create namespace team-a, and kubectl apply -n team-a -f deploy/kubernetes/team.yaml"},
+		{false, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "team-a"), "; an administrator makes it anew: kubectl create namespace team-a, and kubectl apply -n team-a -f deploy/kubernetes/team.yaml"},
+		{false, apierrors.NewForbidden(pods, "p", errors.New("exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1")), "; it starts when the quota has room"},
+		{false, apierrors.NewNotFound(schema.GroupResource{Resource: "resourceclaims"}, "c"), ""},
+		{false, apierrors.NewForbidden(pods, "p", errors.New(`violates PodSecurity "restricted:latest"`)), ""},
+	} {
+		if got := kube.NamespaceNext("team-a", c.own, c.err); got != c.want {
+			t.Errorf("%v: %q", c.err, got)
+		}
+	}
 }
 
 // noted are the namespaces that the next server looks into for pods.

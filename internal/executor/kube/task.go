@@ -288,7 +288,9 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 		}
 		return e.takeOver(ctx, t, w, made)
 	case api.NamespaceRefuses(err):
-		return 0, e.refuseForNamespace(t, fmt.Sprintf("Kubernetes refuses its pod in namespace %s: %s", t.space, api.ErrorText(err)))
+		next := namespaceNext(t.space, t.space == e.o.API.Namespace(), err)
+		return 0, e.refuseForNamespace(t, fmt.Sprintf("Kubernetes refuses its pod in namespace %s: %s%s", t.space,
+			api.ErrorText(err), next))
 	case api.NeverAccepts(err):
 		return 0, e.refuse(t, model.TaskRefused{Reason: "Kubernetes refuses its pod: " + api.ErrorText(err)})
 	}
@@ -400,7 +402,8 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 		return refuse(soon.Why)
 	case api.NeverAccepts(err):
 		t.record.NamespaceFault = api.NamespaceRefuses(err)
-		return refuse(fmt.Sprintf("Kubernetes refuses the %s of its pod: %s", what, api.ErrorText(err)))
+		return refuse(fmt.Sprintf("Kubernetes refuses the %s of its pod: %s%s", what, api.ErrorText(err),
+			namespaceNext(t.space, t.space == e.o.API.Namespace(), err)))
 	case err != nil:
 		return 0, fmt.Errorf("make the %s of pod %s: %w", what, t.name, err)
 	}
@@ -508,7 +511,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 		return 0, refuseForAdded(ctx, e, t, pod, state)
 	case state.Phase == pods.Ended && state.Refused != "" && !t.stray:
 		e.events.on(pod, &t.said, eventRefused, func() string { return state.Refused })
-		return 0, e.refuse(t, model.TaskRefused{Reason: state.Refused, Job: state.JobFault})
+		return 0, e.refuse(t, model.TaskRefused{Reason: state.Refused, Job: state.JobFault, Fetch: state.Fetch})
 	case state.Phase == pods.Ended && t.refused != nil:
 		return 0, e.refuse(t, *t.refused)
 	case state.Phase == pods.Ended:

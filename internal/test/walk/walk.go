@@ -40,10 +40,15 @@ type Options struct {
 	Pods *Pods
 }
 
-// Pods are a node of a Kubernetes cluster on this machine, and a claim that is a folder here.
+// Pods are two nodes of a Kubernetes cluster on this machine, and a claim that is a folder here.
+// kubectl finds the cluster by KUBECONFIG, as an administrator.
 type Pods struct {
 	Node, Claim, Folder string
+	Others              string   // a simulated node with 8 GPUs of a device plugin
+	Rights              string   // the file with what Comb may do in the cluster
 	Args                []string // of comb serve
+	// API ends the cluster's API server, or starts it and waits until it answers.
+	API func(ctx context.Context, up bool) error
 }
 
 // step is one part of the way.

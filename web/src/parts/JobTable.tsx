@@ -11,6 +11,7 @@ import { Ago } from '../ui/Ago';
 import { Box } from '../ui/Box';
 import { State } from '../ui/State';
 import { type Column, Table } from '../ui/Table';
+import { useHeldUp } from './heldUp';
 import { endOf, pointOf, whyOf } from './point';
 import { hasEnded, stateOf, waited } from './state';
 
@@ -37,7 +38,12 @@ function byWord(a: string, b: string): number {
 function Why({ job }: { job: Job }) {
   if (hasEnded(job)) return <span className="muted" title={sentence(job.message ?? '', job.vc)}>{endOf(job)}</span>;
   if (job.reason) return <span title={sentence(whyOf(job.reason), job.vc)}>{pointOf(job, job.reason)}</span>;
-  return null;
+  return <HeldUp job={job} />;
+}
+
+function HeldUp({ job }: { job: Job }) {
+  const texts = useHeldUp(job).join(' ');
+  return texts === '' ? null : <span title={texts}>{texts}</span>;
 }
 
 // startIn is when a job that waits starts, as far as that is known; null leaves its cell empty.

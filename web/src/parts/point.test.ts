@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Job } from '../api/wire';
-import { endOf, pointOf, refOf } from './point';
+import { endOf, pointOf, refOf, taskEnd } from './point';
 
 const base: Job = { id: 1, ref: 'a', name: 'a', user: 'u', vc: 'vision', priority: 10, phase: 'Waiting', submitted: 100, leaves: 1, gpus: 1, retry: 0, counted: 0, preempted: 0, tasks: [], attempts: [] };
 const room = (sku: string, free: number, total: number) => ({ sku, device: 'nvidia', gpu: 1, free, total });
@@ -37,4 +37,11 @@ test('a job is called by its name for its own user, for others with its user bef
   expect(refOf({ name: 'eval', user: 'bob' }, 'bob')).toBe('eval');
   expect(refOf({ name: 'eval' }, 'bob')).toBe('eval');
   expect(refOf({ name: '', user: 'bob' }, 'alice')).toBe('');
+});
+
+test('how a task ended: one that never started has no exit code', () => {
+  expect(taskEnd({})).toBe('–');
+  expect(taskEnd({ exit: { code: 3 } })).toBe('code 3');
+  expect(taskEnd({ exit: { code: 0, signal: 9, cause: 'node lost' } })).toBe('signal 9, node lost');
+  expect(taskEnd({ exit: { code: 0, cause: 'never started', message: 'its quota is full' } })).toBe('never started, its quota is full');
 });

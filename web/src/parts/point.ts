@@ -1,6 +1,6 @@
-import type { Job } from '../api/wire';
+import type { Job, Task } from '../api/wire';
 import { sentence } from '../format/sentence';
-import { exit as of } from '../text/job';
+import { exit as of, text as ofJob } from '../text/job';
 import { text } from '../text/jobs';
 
 type Reason = NonNullable<Job['reason']>;
@@ -34,6 +34,14 @@ export function endOf(job: Job): string {
   if (job.phase !== 'Failed' || job.cause !== 'failed' || !e || e.cause) return sentence(job.message ?? '', job.vc);
   const how = e.signal ? of.signal(e.signal) : of.exitCode(e.code);
   return sentence(e.message ? `${e.message} (${how})` : how);
+}
+
+// taskEnd is how a task ended, in a few words. One that was never started has no exit code.
+export function taskEnd(t: Pick<Task, 'exit' | 'exit_class'>): string {
+  const e = t.exit;
+  if (!e) return '–';
+  const how = e.signal ? ofJob.signal(e.signal) : e.cause === 'never started' && e.code === 0 ? '' : ofJob.exitCode(e.code);
+  return [t.exit_class?.class, how, e.cause, e.message].filter(Boolean).join(', ');
 }
 
 interface Named {

@@ -33,6 +33,7 @@ export const text = {
   class: 'Class',
   nextStep: 'Next step',
   notices: 'Notices',
+  holdsUp: 'What keeps its tasks from starting',
   coming: 'What happens next',
   tasks: 'Tasks',
   task: 'Task',

@@ -30,7 +30,7 @@ export const text = {
     Dead: 'An administrator declared the node dead: its jobs count as ended. No job starts on it until it is put back into service.',
     Suspect: 'The node refused tasks of several jobs. For a while no job starts on it.',
     Cordoned: 'No job starts on the node. Running jobs go on.',
-    HeldByOthers: 'A pod that is no job’s has GPUs of the node. No job starts on it until that pod is gone. Running jobs go on.',
+    HeldByOthers: 'A pod that is no job’s holds GPUs of the node. No job starts on GPUs that others hold until that pod is gone. Running jobs go on.',
   },
   legend: 'Legend',
   free: 'free',

@@ -554,6 +554,17 @@ func NeverAccepts(err error) bool {
 // is none, Comb lacks the right, or its quota is used up.
 func NamespaceRefuses(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }
 
+// NamespaceGone reports whether an API server refuses something because there is no such namespace,
+// or it is being deleted.
+func NamespaceGone(err error) bool {
+	var status *apierrors.StatusError
+	if apierrors.IsNotFound(err) && errors.As(err, &status) {
+		d := status.ErrStatus.Details
+		return d != nil && d.Kind == "namespaces"
+	}
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
 // Missing reports whether there is no object of that name.
 func Missing(err error) bool { return apierrors.IsNotFound(err) }
 

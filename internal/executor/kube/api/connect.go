@@ -41,25 +41,29 @@ func (k *Flags) Add(f *pflag.FlagSet) {
 	f.StringVar(&k.Executor, "executor", "local", "what runs tasks: local is this machine, kubernetes the nodes of a Kubernetes cluster, as pods")
 	k.AddFile(f)
 	k.AddSpace(f)
-	f.StringVar(&k.Work, "checkpoint-claim", "", "PersistentVolumeClaim (ReadWriteMany) of that namespace in which jobs keep their checkpoints, a folder for each; without one jobs that ask for checkpoints are refused")
-	f.StringVar(&k.Image, "pod-image", "", "image of this very Comb, as make image writes it, that pods take the program from which fetches a job's code and tells its progress; self is that of the pod in which the server itself runs")
-	f.StringVar(&k.URL, "pod-url", "", "https://NAME:PORT at which pods reach this server; with --pod-image")
+	f.StringVar(&k.Work, "checkpoint-claim", "", "PersistentVolumeClaim (ReadWriteMany), in each namespace with pods, "+
+		"in which jobs keep their checkpoints, a folder for each; without it jobs that ask for checkpoints are refused")
+	f.StringVar(&k.Image, "pod-image", "", "image of this very Comb, as make image writes it: "+
+		"pods take the program from it that fetches a job's code, sends what it prints and tells its progress; "+
+		"self is that of the pod in which the server itself runs")
+	f.StringVar(&k.URL, "pod-url", "", "https://NAME:PORT at which pods reach the server; with --pod-image")
 	f.BoolVar(&k.Unkept, "without-admission-policies", false, "start also where the policies of "+
 		"deploy/kubernetes/admission.yaml are missing, so that pods of others may take GPUs that Comb gives")
 	f.StringSliceVar(&k.PullSecrets, "pod-pull-secret", nil,
 		"Secret of type kubernetes.io/dockerconfigjson, in each namespace with pods, with which nodes fetch "+
 			"their images, and that of --pod-image; added to what a job and the service account have (may repeat)")
-	f.StringVar(&k.Listen, "pod-listen", ":8421", "address on which it listens for pods; with --pod-image")
+	f.StringVar(&k.Listen, "pod-listen", ":8421", "address on which the server listens for pods; with --pod-image")
 }
 
 // AddSpace adds only the flag that says in which namespace tasks become pods.
 func (k *Flags) AddSpace(f *pflag.FlagSet) {
-	f.StringVar(&k.Space, "kube-namespace", "comb", "namespace of Kubernetes in which tasks become pods; it must be there")
+	f.StringVar(&k.Space, "kube-namespace", "comb", "namespace of Kubernetes in which tasks become pods, "+
+		"but for virtual clusters with one of their own; it must be there")
 }
 
 // AddFile adds only the flag that says which cluster is meant.
 func (k *Flags) AddFile(f *pflag.FlagSet) {
-	f.StringVar(&k.File, "kubeconfig", "", "file that says which Kubernetes cluster (default: $KUBECONFIG, ~/.kube/config, or the pod that this runs in)")
+	f.StringVar(&k.File, "kubeconfig", "", "file that says which Kubernetes cluster is meant (default: $KUBECONFIG, ~/.kube/config, or the pod that this runs in)")
 }
 
 // Used reports whether jobs run on Kubernetes.

@@ -330,6 +330,59 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
+// A task that was told to end while its image did not come never started: of its container its
+// kubelet says only that it does not find it. That holds neither for one that ran, nor for one that
+// was not told to end.
+func TestStoppedBeforeItsContainer(t *testing.T) {
+	pod := func(id string) *corev1.Pod {
+		end := corev1.ContainerStateTerminated{ExitCode: 137, Reason: statusUnknown, Message: "The container could not be located when the pod was terminated"}
+		return &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{
+			{Name: Container, ContainerID: id, State: corev1.ContainerState{Terminated: &end}}}}}
+	}
+	if x := Look(pod(""), true).Exit; x.Cause != model.NeverStarted || x.Code != 0 || x.Message != "it was stopped before its container started" {
+		t.Errorf("one without a container is %+v", x)
+	}
+	if x := Look(pod("containerd://1"), true).Exit; x.Cause != model.NodeLost || !strings.Contains(x.Message, "could not be located") {
+		t.Errorf("one that had a container is %+v", x)
+	}
+	if x := Look(pod(""), false).Exit; x.Cause != model.NodeLost {
+		t.Errorf("one that was not told to end is %+v", x)
+	}
+}
+
+// How much disk a pod asks for its job says: a node without it refuses the task, and is not to
+// blame.
+func TestRefusedForDisk(t *testing.T) {
+	for message, want := range map[string]string{
+		"Pod was rejected: Node didn't have enough resource: ephemeral-storage, requested: 107374182400, used: 53687091200, capacity: 134217728000": "it asks for 100.0 GiB of disk, and pods that are there have 50.0 GiB of the 125.0 GiB of its node: ask for less (--disk)",
+		"requested: 99999999999999999999999, used: 0, capacity: 1":                                                                                  "its node has too little disk left: OutOfephemeral-storage; ask for less (--disk)",
+		"other words": "its node has too little disk left: OutOfephemeral-storage: other words; ask for less (--disk)",
+	} {
+		s := Look(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfephemeral-storage", Message: message}}, false)
+		if s.Refused != want || !s.Fetch || s.JobFault {
+			t.Errorf("%q: %+v", message, s)
+		}
+	}
+	if s := Look(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "no CPUs"}}, false); s.Refused != "Kubernetes ended its pod: OutOfcpu: no CPUs" || s.Fetch {
+		t.Errorf("a node without CPUs is %+v", s)
+	}
+}
+
+// A claim that is missing is named, with who makes it where.
+func TestWaitsForAClaim(t *testing.T) {
+	look := func(says string) string {
+		pod := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: says}}}}
+		pod.Namespace = "team-a"
+		return Look(pod, false).Why
+	}
+	if got := look(`0/3 nodes are available: persistentvolumeclaim "data" not found. not found`); !strings.HasSuffix(got, "; an administrator makes the PersistentVolumeClaim data in namespace team-a") {
+		t.Errorf("a missing claim is %q", got)
+	}
+	if got := look("0/3 nodes are available: 1 Insufficient cpu."); got != "kube-scheduler does not bind its pod: 0/3 nodes are available: 1 Insufficient cpu." {
+		t.Errorf("a full node is %q", got)
+	}
+}
+
 // A container that a webhook put before the task's is not taken for it.
 func TestRoomBesideASidecar(t *testing.T) {
 	task := sample()

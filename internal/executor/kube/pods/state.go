@@ -97,6 +97,10 @@ func Look(pod *corev1.Pod, asked bool) State {
 			if s.Exit = exitOf(c.State.Terminated, asked, pod.DeletionTimestamp != nil); pod.Status.Reason == "Evicted" && !asked {
 				evicted(&s.Exit, pod.Status.Message)
 			}
+			// Its kubelet says no more of a container that it never made.
+			if asked && c.State.Terminated.Reason == statusUnknown && neverRan(pod) {
+				s.Exit = model.Exit{Cause: model.NeverStarted, Message: "it was stopped before its container started"}
+			}
 			return s
 		case c.State.Running != nil:
 			s.Phase, s.Ran = Runs, true
@@ -122,7 +126,7 @@ func Look(pod *corev1.Pod, asked bool) State {
 	case pod.Spec.NodeName == "":
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				s.Why = "kube-scheduler does not bind its pod: " + c.Message
+				s.Why = "kube-scheduler does not bind its pod: " + c.Message + lacksClaim(pod.Namespace, c.Message)
 			}
 		}
 	}
@@ -165,8 +169,11 @@ func (s *State) endUnrun(pod *corev1.Pod, asked bool) {
 		why = "its pod was deleted before it ran, and not by Comb"
 	case failed.Refused != "" && pod.DeletionTimestamp == nil:
 		why = failed.Refused
+	case pod.Status.Reason == noDisk:
+		why = lacksDisk(pod.Status.Message)
 	}
-	*s = State{Phase: Ended, Host: s.Host, Exit: model.Exit{Code: 137, Cause: model.NodeLost, Message: why}}
+	*s = State{Phase: Ended, Host: s.Host, Fetch: pod.Status.Reason == noDisk,
+		Exit: model.Exit{Code: 137, Cause: model.NodeLost, Message: why}}
 	switch {
 	case asked:
 		s.Exit.Cause = model.NeverStarted
@@ -210,6 +217,46 @@ func (s *State) wait(w *corev1.ContainerStateWaiting) {
 	}
 }
 
+// noClaim matches how kube-scheduler names a claim that is missing.
+var noClaim = regexp.MustCompile(`persistentvolumeclaim "([^"]*)" not found`)
+
+// lacksClaim says what to do where a pod is not bound since a claim is missing; "" for other
+// reasons.
+func lacksClaim(space, message string) string {
+	if m := noClaim.FindStringSubmatch(message); m != nil {
+		return fmt.Sprintf("; an administrator makes the PersistentVolumeClaim %s in namespace %s", m[1], space)
+	}
+	return ""
+}
+
+// noDisk is the reason of a kubelet that has less disk left than a pod asks for. How much that is
+// its job says: another node may have it, and this one is as good for others.
+const noDisk = "OutOfephemeral-storage"
+
+// ofDisk matches what that kubelet says, in bytes.
+var ofDisk = regexp.MustCompile(`requested: (\d+), used: (\d+), capacity: (\d+)`)
+
+// lacksDisk says what a kubelet has of the disk that a task asks for.
+func lacksDisk(message string) string {
+	m := ofDisk.FindStringSubmatch(message)
+	if m == nil {
+		return "its node has too little disk left: " + words(noDisk, message) + "; ask for less (--disk)"
+	}
+	var gib [3]float64
+	for i := range gib {
+		n := uint64(0)
+		if _, err := fmt.Sscan(m[i+1], &n); err != nil {
+			return lacksDisk("")
+		}
+		gib[i] = float64(n) / (1 << 30)
+	}
+	return fmt.Sprintf("it asks for %.1f GiB of disk, and pods that are there have %.1f GiB of the %.1f GiB of its "+
+		"node: ask for less (--disk)", gib[0], gib[1], gib[2])
+}
+
+// statusUnknown is the reason that kubelets give for the end of a container that they do not find.
+const statusUnknown = "ContainerStatusUnknown"
+
 // exitOf is the exit of a container that ended.
 func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) model.Exit {
 	e := model.Exit{Code: t.ExitCode, Signal: t.Signal, Own: !deleted}
@@ -227,7 +274,7 @@ func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) model.Exit 
 		if own := ownFault(t.Message); own != "" {
 			e.Code, e.Cause, e.Message = 126, "", own+"; "+e.Message
 		}
-	case t.Reason == "ContainerStatusUnknown":
+	case t.Reason == statusUnknown:
 		e.Cause, e.Message, e.Own = model.NodeLost, "its node has lost sight of its container: "+t.Message, false
 	case deleted && !asked:
 		e.Cause, e.Message = model.NodeLost, "its pod was deleted, and not by Comb"

@@ -7,6 +7,8 @@ import { count } from '../../format/quantity';
 import { told } from '../../format/sentence';
 import { mayWith } from '../../parts/rights';
 import { hasEnded } from '../../parts/state';
+import { useHeldUp } from '../../parts/heldUp';
+import { taskEnd } from '../../parts/point';
 import { WhyPanel } from '../../parts/WhyPanel';
 import { text, why } from '../../text/job';
 import { Ago } from '../../ui/Ago';
@@ -28,6 +30,7 @@ export function Overview({ job }: { job: Job }) {
     <>
       {!hasEnded(job) && <Waiting job={job} />}
       {hasEnded(job) && <Outcome job={job} />}
+      <HeldUp job={job} />
       <Coming job={job} />
       {(job.notices ?? []).length > 0 && (
         <Section title={text.notices}>
@@ -44,6 +47,21 @@ export function Overview({ job }: { job: Job }) {
       </Section>
       {mayWith(me, "read the job's file, logs and events", job) && <Attempts job={job} />}
     </>
+  );
+}
+
+// HeldUp is what the server says of itself, such as a Kubernetes whose API server is away, of a job whose tasks start and do not run yet.
+function HeldUp({ job }: { job: Job }) {
+  const texts = useHeldUp(job);
+  if (texts.length === 0) return null;
+  return (
+    <Section title={text.holdsUp}>
+      <ul className={css.plain}>
+        {texts.map((t) => (
+          <li key={t}>{t}</li>
+        ))}
+      </ul>
+    </Section>
   );
 }
 
@@ -74,12 +92,6 @@ function Waiting({ job }: { job: Job }) {
   return <WhyPanel explanation={e.data} title={job.phase === 'Waiting' ? why.title : why.ran} reader={reader} from={String(job.id)} />;
 }
 
-function exitOf(t: Task): string {
-  if (!t.exit) return '–';
-  const how = t.exit.signal ? text.signal(t.exit.signal) : text.exitCode(t.exit.code);
-  return [t.exit_class?.class, how, t.exit.cause, t.exit.message].filter(Boolean).join(', ');
-}
-
 function progressOf(t: Task): string {
   if (!t.progress) return '–';
   return [text.steps(t.progress.step, t.progress.total), t.progress.loss && text.loss(t.progress.loss)].filter(Boolean).join(', ');
@@ -101,7 +113,7 @@ function tasks(job: Job): Column<Task>[] {
     { key: 'devices', head: text.devices, align: 'right', cell: (t) => <Devices task={t} /> },
     { key: 'ports', head: text.ports, narrow: 'hidden', cell: (t) => (t.ports ?? []).join(', ') || '–' },
     { key: 'progress', head: text.progress, named: true, cell: progressOf },
-    { key: 'exit', head: text.exit, named: true, grow: true, cell: exitOf },
+    { key: 'exit', head: text.exit, named: true, grow: true, cell: taskEnd },
   ];
 }
 

@@ -1,1 +1,0 @@
-import{_ as e,n as t,t as n}from"./shared-ss8zHDzs.js";import{Xn as r,r as i}from"./index-CrJgpa7Y.js";var a=r();function o({user:r}){return(0,a.jsxs)(e,{title:t.over,children:[(0,a.jsx)(`p`,{className:i.overWhy,children:t.overWhy}),(0,a.jsx)(n,{user:r})]})}export{o as Over};

@@ -1,0 +1,1 @@
+import{_ as e,n as t,t as n}from"./shared-Cw4aBdsa.js";import{Qn as r,r as i}from"./index-C8InAxGa.js";var a=r();function o({user:r}){return(0,a.jsxs)(e,{title:t.over,children:[(0,a.jsx)(`p`,{className:i.overWhy,children:t.overWhy}),(0,a.jsx)(n,{user:r})]})}export{o as Over};

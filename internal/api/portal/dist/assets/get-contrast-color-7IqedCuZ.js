@@ -1,1 +1,0 @@
-import{W as e}from"./index-CrJgpa7Y.js";function t({color:t,theme:n,autoContrast:r,colorScheme:i}){return(typeof r==`boolean`?r:n.autoContrast)&&e({color:t||n.primaryColor,theme:n,colorScheme:i}).isLight?`var(--mantine-color-black)`:`var(--mantine-color-white)`}export{t};

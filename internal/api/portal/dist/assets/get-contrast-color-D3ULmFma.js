@@ -1,0 +1,1 @@
+import{W as e}from"./index-C8InAxGa.js";function t({color:t,theme:n,autoContrast:r,colorScheme:i}){return(typeof r==`boolean`?r:n.autoContrast)&&e({color:t||n.primaryColor,theme:n,colorScheme:i}).isLight?`var(--mantine-color-black)`:`var(--mantine-color-white)`}export{t};
