@@ -300,9 +300,9 @@ func (s *Server) run() {
 		}
 		s.mu.Lock()
 		s.tick++
-		names := make([]string, 0, len(s.objects["pods"]))
-		for name := range s.objects["pods"] {
-			if !s.foreign[name] {
+		var names []string
+		for name, o := range s.objects["pods"] {
+			if !s.foreign[name] && !(kubelets{s}).rests(o.(*corev1.Pod)) {
 				names = append(names, name)
 			}
 		}
@@ -328,6 +328,16 @@ func (m *machine) end(uid types.UID, c *container) {
 	for _, d := range c.devices {
 		m.devices[d] = slices.DeleteFunc(m.devices[d], func(has types.UID) bool { return has == uid })
 	}
+}
+
+// rests reports whether see would do nothing with a pod: there may be many such. s.mu is held.
+func (s kubelets) rests(pod *corev1.Pod) bool {
+	m := s.machines[pod.Spec.NodeName]
+	if m == nil || pod.DeletionTimestamp != nil {
+		return false
+	}
+	c := m.containers[pod.UID]
+	return ended(pod) || c != nil && !c.over && pod.Status.PodIP != ""
 }
 
 // see moves one pod on. s.mu is held.

@@ -29,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -381,6 +382,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		answer(w, int(refusal.ErrStatus.Code), said)
 		return
 	case s.keys(w, r):
+		return
+	case r.URL.Path == "/version":
+		answer(w, http.StatusOK, version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.0-sim"})
 		return
 	case watches:
 		s.watch(w, r, resource, space)

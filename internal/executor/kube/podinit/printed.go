@@ -69,6 +69,15 @@ func (p *printed) begin(ctx context.Context) {
 	go p.send(ctx)
 }
 
+// SendPrinted does with what comes from a pipe what process 1 does with what its task prints: it
+// passes it on to out, and sends it to the server. Of what the server does not take it keeps so
+// many bytes. finish ends it: it sends the rest, for some seconds.
+func SendPrinted(ctx context.Context, server *link.Client, keep int, in, out *os.File) (finish func()) {
+	p := newPrinted(server, keep, in, out)
+	p.begin(ctx)
+	return p.finish
+}
+
 // capturePrinted makes this program's standard output and error, which the task inherits, one pipe,
 // and begins to read it.
 func capturePrinted(ctx context.Context, server logServer, keep int) (*printed, error) {

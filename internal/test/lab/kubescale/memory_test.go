@@ -1,0 +1,75 @@
+package kubescale
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"testing"
+
+	"github.com/combsched/comb/internal/test/lab"
+	"github.com/combsched/comb/internal/test/testkit"
+)
+
+var (
+	nodes   = flag.Int("nodes", 20, "nodes of 8 GPUs, each with a pod on each GPU")
+	profile = flag.String("heap", "", "write a profile of the server's heap to this file")
+)
+
+// fetch reads what is at an address.
+func fetch(ctx context.Context, address, token string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err == nil && a.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %.200s", a.Status, text)
+	}
+	return text, err
+}
+
+// A pod takes little of the server's memory, so that one server is enough for a large cluster.
+func TestMemoryOfAPod(t *testing.T) {
+	c := newCluster(t, *nodes)
+	figures := lab.Figures{Out: io.Discard}
+	if testing.Verbose() {
+		figures.Out = os.Stdout
+	}
+	empty := c.heap()
+	c.run(0, *nodes) // what is there once is not a pod's
+	few := c.heap()
+	all := *nodes * gpus
+	c.run(*nodes, all-*nodes)
+	var many int64
+	testkit.WaitFor(t, func() string { return fmt.Sprintf("%d bytes for a pod", (many-few)/int64(all-*nodes)) }, func() bool {
+		many = c.heap()
+		return (many-few)/int64(all-*nodes) < 40<<10
+	})
+	kib, err := lab.Resident(c.server.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := []string{"nodes", fmt.Sprint(*nodes), "pods", fmt.Sprint(all)}
+	figures.Print("heap_without_pods", float64(empty)/(1<<20), "MiB", at...)
+	figures.Print("heap", float64(many)/(1<<20), "MiB", at...)
+	figures.Print("heap_of_a_pod", float64(many-few)/float64(all-*nodes), "bytes", at...)
+	figures.Print("resident", float64(kib)/1024, "MiB", at...)
+	if *profile != "" {
+		text, err := c.profile("heap?gc=1")
+		if err == nil {
+			err = os.WriteFile(*profile, text, 0o600)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
