@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -26,6 +28,7 @@ func call(t *testing.T, n limits) called {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l = netutil.LimitListener(l, n.many*4/3)
 	out := &testkit.Output{}
 	log := slog.New(slog.NewTextHandler(out, nil))
 	h := &Handler{Took: func(string, Usage) error { return nil }, Admit: func(_ context.Context, pod, token string) error {
@@ -135,6 +138,30 @@ func TestAPodHasFewConnections(t *testing.T) {
 		status, _ := ask(s.dial(t, "127.0.0.1"), "a", "/v1/usage")
 		return status == http.StatusNoContent
 	})
+}
+
+// More pods than there may be connections are answered, though each keeps the one that it has.
+func TestMorePodsThanConnections(t *testing.T) {
+	n := usual
+	n.many = 12
+	s := call(t, n)
+	var open []net.Conn
+	for i := range 100 {
+		c := s.dial(t, "127.0.0.1")
+		if status, err := ask(c, fmt.Sprint("pod-", i), "/v1/usage"); err != nil || status != http.StatusNoContent {
+			t.Fatalf("pod %d is answered %d, %v", i, status, err)
+		}
+		open = append(open, c)
+	}
+	kept := 0
+	for i, c := range open {
+		if status, err := ask(c, fmt.Sprint("pod-", i), "/v1/usage"); err == nil && status == http.StatusNoContent {
+			kept++
+		}
+	}
+	if kept != n.many {
+		t.Errorf("%d connections are kept, of %d", kept, n.many)
+	}
 }
 
 // What shows no token ends, whatever it asks and however slowly; so does what an ended pod holds.

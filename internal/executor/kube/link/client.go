@@ -57,7 +57,7 @@ func NewClient(address, pin, pod, token string) *Client {
 		return nil
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.Proxy = nil
+	t.Proxy, t.MaxIdleConnsPerHost = nil, 1                                                                               // a server has one of each pod
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, VerifyPeerCertificate: check} // the pin proves more than a name
 	known := func() (string, error) { return token, nil }
 	return &Client{strings.TrimSuffix(address, "/"), pod, known, &http.Client{Transport: t}}

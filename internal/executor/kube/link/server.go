@@ -178,6 +178,9 @@ func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
 		case r.URL.Path != logPath && !asks.allows(pod, 1): // logs have a pace of their own
 			fail(w, ErrSoon)
 		default:
+			if c.of.crowded() {
+				w.Header().Set("Connection", "close")
+			}
 			then.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), podKey{}, pod)))
 		}
 	}

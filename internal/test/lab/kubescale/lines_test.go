@@ -32,7 +32,7 @@ var (
 )
 
 // lineBytes is how long each line is. So the byte at each place of what a task prints is known.
-const lineBytes = 64
+const lineBytes = 256
 
 // printer is a task, and its process 1.
 type printer struct {
