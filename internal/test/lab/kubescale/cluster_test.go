@@ -109,19 +109,21 @@ prerequisites:
 taskRoles:
   worker:
     dockerImage: box
+    instances: %d
     resourcePerInstance: {gpu: 1, cpu: 1, memoryMB: 1024}
     commands: [sleep 100000]
 `
 
-// run submits jobs of one task, numbered from one on, and returns the pods of all when they run.
-func (c *cluster) run(from, jobs int) (all []pod) {
+// run submits jobs of so many tasks, numbered from one on, and returns the pods of all when they
+// run.
+func (c *cluster) run(from, jobs, tasks int) (all []pod) {
 	c.t.Helper()
 	var group sync.WaitGroup
 	numbers := make(chan int)
 	for range 24 {
 		group.Go(func() {
 			for i := range numbers {
-				if _, err := c.client.Submit(c.t.Context(), rest.SubmitRequest{Source: fmt.Sprintf(job, i)}, ""); err != nil {
+				if _, err := c.client.Submit(c.t.Context(), rest.SubmitRequest{Source: fmt.Sprintf(job, i, tasks)}, ""); err != nil {
 					c.t.Error(err)
 				}
 			}
@@ -132,8 +134,14 @@ func (c *cluster) run(from, jobs int) (all []pod) {
 	}
 	close(numbers)
 	group.Wait()
-	testkit.WaitFor(c.t, func() string { return fmt.Sprintf("%d pods run, of %d", c.api.Began(), from+jobs) },
-		func() bool { return c.api.Began() >= from+jobs })
+	want := (from + jobs) * tasks
+	for seen := -1; c.api.Began() < want; { // however many there are, none takes long
+		before := seen
+		if seen = c.api.Began(); seen == before {
+			c.t.Fatalf("%d pods run, of %d", seen, want)
+		}
+		testkit.Within(testkit.Patience, func() bool { return c.api.Began() >= min(seen+1000, want) })
+	}
 	for _, name := range c.api.Objects("pods") {
 		parts := strings.Split(name, "-") // its end is -JOB-GANG-ATTEMPT-TASK
 		if len(parts) < 5 {
@@ -145,8 +153,8 @@ func (c *cluster) run(from, jobs int) (all []pod) {
 		}
 		all = append(all, pod{name, model.JobID(id)})
 	}
-	if len(all) != from+jobs {
-		c.t.Fatalf("%d of %d jobs have a pod", len(all), from+jobs)
+	if len(all) != want {
+		c.t.Fatalf("there are %d pods, want %d", len(all), want)
 	}
 	return all
 }

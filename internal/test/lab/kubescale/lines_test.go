@@ -112,7 +112,8 @@ func (c *cluster) kept(p *printer) int64 {
 type probes struct {
 	mu    sync.Mutex
 	took  map[string][]time.Duration
-	wrong map[string]int // why they failed, but for what is asked too soon
+	wrong map[string]int // what the server said instead, but for what is asked too soon
+	lost  int            // without an answer: all connections are of one address, which has a bound
 }
 
 // ask asks once, and notes how long it took.
@@ -124,6 +125,8 @@ func (s *probes) ask(what string, ask func() error) {
 	switch {
 	case err == nil:
 		s.took[what] = append(s.took[what], time.Since(began))
+	case !link.Answered(err):
+		s.lost++
 	case !errors.Is(err, link.ErrSoon):
 		s.wrong[what+": "+err.Error()]++
 	}
@@ -153,7 +156,7 @@ func TestTasksPrintWhileNoServerIsThere(t *testing.T) {
 	}
 	at := []string{"tasks", fmt.Sprint(*tasks)}
 	c := newCluster(t, (*tasks+gpus-1)/gpus)
-	pods := c.run(0, *tasks)
+	pods := c.run(0, *tasks, 1)
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -246,13 +249,10 @@ func TestTasksPrintWhileNoServerIsThere(t *testing.T) {
 	figures.Print("node_told_down", time.Since(down).Seconds(), "s", at...)
 	c.api.Kubelet("n0", true)
 	stop()
-	wrong := fmt.Sprint(asking.wrong)
-	for what := range asking.wrong {
-		if ctx := context.Canceled.Error(); !bytes.Contains([]byte(what), []byte(ctx)) {
-			t.Errorf("other requests of pods fail meanwhile: %s", wrong)
-			break
-		}
+	if len(asking.took) < 4 || len(asking.wrong) > 0 {
+		t.Errorf("meanwhile %d kinds of other requests of pods are answered, and wrongly: %v", len(asking.took), asking.wrong)
 	}
+	figures.Print("asked_in_vain", float64(asking.lost), "", at...)
 	first := usageOf(t, c.server.PID())
 	c.server.Kill()
 	c.start()
