@@ -19,6 +19,7 @@ type logTaker struct {
 	coming  chan struct{} // a place for each that comes
 	written chan struct{} // likewise for each that is written
 	pace    *pace         // in KiB
+	room    sync.Pool     // for the text of one
 	oneEach               // block of a pod
 }
 
@@ -47,7 +48,8 @@ func (o *oneEach) leaves(pod string) {
 
 func newLogTaker(log func(pod string, b LogBlock) (int64, error)) *logTaker {
 	return &logTaker{log: log, coming: make(chan struct{}, maxLogs), written: make(chan struct{}, logsAtOnce),
-		pace: newPace(time.Now, logEvery, logAtOnce), oneEach: oneEach{of: map[string]bool{}}}
+		pace: newPace(time.Now, logEvery, logAtOnce), oneEach: oneEach{of: map[string]bool{}},
+		room: sync.Pool{New: func() any { return new([LongestLog]byte) }}}
 }
 
 func (l *logTaker) take(w http.ResponseWriter, r *http.Request, pod string) {
@@ -74,7 +76,9 @@ func (l *logTaker) take(w http.ResponseWriter, r *http.Request, pod string) {
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(logTime))
-	b.Text = make([]byte, r.ContentLength)
+	room := l.room.Get().(*[LongestLog]byte)
+	defer l.room.Put(room)
+	b.Text = room[:r.ContentLength]
 	if _, err := io.ReadFull(r.Body, b.Text); err != nil {
 		l.pace.spend(pod) // it had a place for nothing
 		fail(w, errors.New("it did not come whole"))

@@ -64,7 +64,8 @@ type Handler struct {
 	Told func(pod string, lines []byte) error
 	// Took takes what a pod's task used lately.
 	Took func(pod string, u Usage) error
-	// Log takes some of what a pod's task printed, and returns up to where its output is kept.
+	// Log takes some of what a pod's task printed, and returns up to where its output is kept. The
+	// text is the caller's when it returns.
 	Log func(pod string, b LogBlock) (kept int64, err error)
 	// Turn takes how far a pod's task is with its turns, and returns the rotation.
 	Turn func(pod string, ask TurnReport) (TurnAnswer, error)

@@ -174,18 +174,22 @@ func (c *cluster) dial(p pod, pin string) *link.Client {
 	return link.NewClient("https://"+c.line, pin, p.name, c.api.Token(p.name, link.Audience))
 }
 
-var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
+// heapSays matches what a profile of the heap says of all memory.
+var heapSays = regexp.MustCompile(`(?m)^# (HeapAlloc|Stack) = (\d+)`)
 
-// heap is what the server holds in bytes, garbage left out.
-func (c *cluster) heap() int64 {
+// heap is what the server holds in bytes, stacks too and garbage left out.
+func (c *cluster) heap() (bytes int64) {
 	c.t.Helper()
 	text, err := c.profile("heap?gc=1&debug=1")
-	m := heapAlloc.FindSubmatch(text)
-	if err != nil || m == nil {
+	said := heapSays.FindAllSubmatch(text, -1)
+	if err != nil || len(said) != 2 {
 		c.t.Fatalf("the profile of the heap does not say how large it is: %.300s, %v", text, err)
 	}
-	n, _ := strconv.ParseInt(string(m[1]), 10, 64)
-	return n
+	for _, m := range said {
+		n, _ := strconv.ParseInt(string(m[2]), 10, 64)
+		bytes += n
+	}
+	return bytes
 }
 
 // profile asks for a profile of the server.

@@ -28,6 +28,7 @@ import (
 var (
 	tasks = flag.Int("tasks", 96, "tasks that print")
 	away  = flag.Duration("away", 3*time.Second, "for how long no server is there")
+	cpu   = flag.String("cpu", "", "write a profile of the server's processor time while logs come to this file")
 	keeps = flag.Int("keep", 512<<10, "what a pod keeps meanwhile, in bytes")
 )
 
@@ -157,6 +158,7 @@ func TestTasksPrintWhileNoServerIsThere(t *testing.T) {
 	at := []string{"tasks", fmt.Sprint(*tasks)}
 	c := newCluster(t, (*tasks+gpus-1)/gpus)
 	pods := c.run(0, *tasks, 1)
+	alone := c.heap()
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +196,7 @@ func TestTasksPrintWhileNoServerIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	figures.Print("heap_of_a_connection", float64(c.heap()-alone)/float64(*tasks), "bytes", at...)
 	figures.Print("resident_with_all_connected", float64(kib)/1024, "MiB", at...)
 
 	c.server.Kill()
@@ -239,6 +242,17 @@ func TestTasksPrintWhileNoServerIsThere(t *testing.T) {
 		return func() { cancel(); group.Wait() }
 	}
 	stop := asks()
+	if *cpu != "" {
+		go func() {
+			text, err := c.profile("profile?seconds=5")
+			if err == nil {
+				err = os.WriteFile(*cpu, text, 0o600)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+	}
 	come("before the server is killed once more", behind()/2)
 	down := time.Now()
 	c.api.Kubelet("n0", false)
