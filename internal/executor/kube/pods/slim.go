@@ -31,19 +31,20 @@ func Slim(pod *corev1.Pod) {
 			keep.Volumes = []corev1.Volume{*v}
 		}
 	}
-	node, place := pod.Spec.NodeName, corev1.PodSpec{Affinity: pod.Spec.Affinity}
-	pod.Spec = alike.of(keep)
-	pod.Spec.NodeName, pod.Spec.Affinity = node, alike.of(place).Affinity
-	slimMeta(pod)
+	same, place := &corev1.Pod{Spec: keep}, &corev1.Pod{Spec: corev1.PodSpec{Affinity: pod.Spec.Affinity}}
+	if of, has := pod.Labels[ClusterLabel]; has {
+		same.Labels = map[string]string{ClusterLabel: of}
+	}
+	same, place = alike.of(same), alike.of(place)
+	node := pod.Spec.NodeName
+	pod.Labels, pod.Spec = same.Labels, same.Spec
+	pod.Spec.NodeName, pod.Spec.Affinity = node, place.Spec.Affinity
+	slimNotes(pod)
 	slimStatus(pod)
 }
 
-// slimMeta keeps what says whose a pod is.
-func slimMeta(pod *corev1.Pod) {
-	of, has := pod.Labels[ClusterLabel]
-	if pod.Labels = nil; has {
-		pod.Labels = map[string]string{ClusterLabel: of}
-	}
+// slimNotes keeps of the annotations what is read.
+func slimNotes(pod *corev1.Pod) {
 	notes := pod.Annotations
 	pod.Annotations = nil
 	for _, name := range []string{sealNote, corev1.MirrorPodAnnotationKey} {
@@ -86,28 +87,28 @@ func slimContainer(c *corev1.ContainerStatus) corev1.ContainerStatus {
 		ContainerID: c.ContainerID}
 }
 
-// Specs are remembered up to so many bytes, as they are sent. Beyond it all are forgotten: pods that
+// Parts are remembered up to so many bytes, as they are sent. Beyond it all are forgotten: pods that
 // share one go on to. A long one is not remembered: a user may make as many as they like.
 const (
 	mostAlike  = 4 << 20
 	longestOne = 8 << 10
 )
 
-// alikeSpecs are specs that pods share, by what they say. Most pods of a job, and of jobs of one
-// shape, have the same, and the maps in it take more than the rest of a pod.
-type alikeSpecs struct {
+// alikeParts are parts of pods that many share, by what they say. Most pods of a job, and of jobs
+// of one shape, have the same, and the maps in it take more than the rest of a pod.
+type alikeParts struct {
 	mu    sync.Mutex
-	seen  map[string]corev1.PodSpec
+	seen  map[string]*corev1.Pod
 	bytes int
 }
 
-var alike = alikeSpecs{seen: map[string]corev1.PodSpec{}}
+var alike = alikeParts{seen: map[string]*corev1.Pod{}}
 
-// of is one that says the same.
-func (a *alikeSpecs) of(spec corev1.PodSpec) corev1.PodSpec {
-	text, err := spec.Marshal()
+// of is a part that says the same.
+func (a *alikeParts) of(part *corev1.Pod) *corev1.Pod {
+	text, err := part.Marshal()
 	if err != nil || len(text) > longestOne {
-		return spec
+		return part
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,6 +119,6 @@ func (a *alikeSpecs) of(spec corev1.PodSpec) corev1.PodSpec {
 		clear(a.seen)
 		a.bytes = len(text)
 	}
-	a.seen[string(text)] = spec
-	return spec
+	a.seen[string(text)] = part
+	return part
 }

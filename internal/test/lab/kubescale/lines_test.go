@@ -26,8 +26,8 @@ import (
 )
 
 var (
-	tasks = flag.Int("tasks", 96, "tasks that print")
-	away  = flag.Duration("away", 3*time.Second, "for how long no server is there")
+	tasks = flag.Int("tasks", 64, "tasks that print")
+	away  = flag.Duration("away", time.Second, "for how long no server is there")
 	cpu   = flag.String("cpu", "", "write a profile of the server's processor time while logs come to this file")
 	keeps = flag.Int("keep", 512<<10, "what a pod keeps meanwhile, in bytes")
 )
