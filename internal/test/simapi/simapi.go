@@ -68,6 +68,9 @@ type Server struct {
 	machines map[string]*machine
 	foreign  map[string]bool // pods that no kubelet of this package looks at, by key
 	tick     int64
+	changed  map[string]bool   // pods that a kubelet or the scheduler looks at at the next beat
+	stirred  bool              // they look at all
+	finite   bool              // some container was started that ends by itself
 	others   bool              // claims are given other devices than they ask for
 	linger   bool              // containers do not end by themselves
 	spoiled  map[string]string // nodes on which what runs before a task fails, and what it prints
@@ -134,7 +137,7 @@ func New(seed uint64) *Server {
 		objects: map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "configmaps": {}, "serviceaccounts": {}, "events": {},
 			"secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
-		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{},
+		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{}, changed: map[string]bool{},
 		issuer: newIssuer(0)}
 	s.news = sync.NewCond(&s.mu)
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
@@ -304,6 +307,9 @@ func (s *Server) put(resource string, o metav1.Object) {
 		kind = watch.Added
 	}
 	s.objects[resource][keyOf(o)] = o
+	if resource == "pods" {
+		s.changed[keyOf(o)] = true
+	}
 	s.tell(resource, kind, o)
 }
 
