@@ -29,7 +29,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -71,6 +70,8 @@ type Server struct {
 	changed  map[string]bool   // pods that a kubelet or the scheduler looks at at the next beat
 	stirred  bool              // they look at all
 	finite   bool              // some container was started that ends by itself
+	unbound  int               // pods that name another scheduler and are not bound yet
+	most     int               // of them, at any time
 	others   bool              // claims are given other devices than they ask for
 	linger   bool              // containers do not end by themselves
 	spoiled  map[string]string // nodes on which what runs before a task fails, and what it prints
@@ -137,8 +138,9 @@ func New(seed uint64) *Server {
 		objects: map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "configmaps": {}, "serviceaccounts": {}, "events": {},
 			"secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
-		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{}, changed: map[string]bool{},
-		issuer: newIssuer(0)}
+		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{},
+		changed: map[string]bool{},
+		issuer:  newIssuer(0)}
 	s.news = sync.NewCond(&s.mu)
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = s.http.URL
@@ -268,6 +270,14 @@ func (s *Server) Away(away bool) {
 	}
 }
 
+// MostUnbound is how many pods that name another scheduler waited to be bound at once, at the most. Those
+// that were removed before count, too.
+func (s *Server) MostUnbound() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most
+}
+
 // Objects are the keys of what there is of a resource.
 func (s *Server) Objects(resource string) (names []string) {
 	s.mu.Lock()
@@ -387,10 +397,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		said.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 		answer(w, int(refusal.ErrStatus.Code), said)
 		return
-	case s.keys(w, r):
-		return
-	case r.URL.Path == "/version":
-		answer(w, http.StatusOK, version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.0-sim"})
+	case s.ofServer(w, r):
 		return
 	case watches:
 		s.watch(w, r, resource, space)
@@ -507,6 +514,7 @@ func (s *Server) bind(o metav1.Object, body []byte) (json.RawMessage, error) {
 	}
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName, pod.Status.Conditions = b.Target.Name, nil
+	s.unbound--
 	s.put("pods", pod)
 	return text(metav1.Status{Status: metav1.StatusSuccess}), nil
 }
@@ -518,6 +526,10 @@ func (s *Server) make(resource string, o metav1.Object) {
 	if pod, ok := o.(*corev1.Pod); ok {
 		pod.TypeMeta, pod.Status = metav1.TypeMeta{APIVersion: "v1",
 			Kind: "Pod"}, corev1.PodStatus{Phase: corev1.PodPending}
+		if pod.Spec.SchedulerName != "" && pod.Spec.NodeName == "" {
+			s.unbound++
+			s.most = max(s.most, s.unbound)
+		}
 	}
 	s.put(resource, o)
 }

@@ -35,7 +35,8 @@ func call(t *testing.T, n limits) called {
 		Gang: func(string) (map[string]string, error) {
 			return map[string]string{"more than sockets hold": strings.Repeat("x", 32<<20)}, nil
 		},
-		Code: func(string) (io.ReadCloser, int64, error) { return io.NopCloser(endless{}), 1 << 40, nil }, Admit: func(_ context.Context, pod, token string) error {
+		Code: func(string) (io.ReadCloser, int64, error) { return io.NopCloser(endless{}), 1 << 40, nil },
+		Admit: func(_ context.Context, pod, token string) error {
 			switch {
 			case token != pod+pod:
 				return ErrToken

@@ -24,8 +24,8 @@ const (
 	// lastAway is how long an end waits for a server that does not answer: what it does not take
 	// it reads of the kubelet.
 	lastAway = 3 * time.Second
-	// ownMemory is how much this program may take beside what it keeps, in bytes, before it collects
-	// its garbage all the time: it is memory of the task.
+	// ownMemory is how much this program may take beside what it keeps, in bytes, before it
+	// collects its garbage all the time: it is memory of the task.
 	ownMemory = 16 << 20
 	// mostLeft is how much of what stands in the pipe at the end of a task is read: processes that
 	// it leaves may print for ever.

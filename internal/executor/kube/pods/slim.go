@@ -7,7 +7,7 @@ import (
 )
 
 // Slim drops from a pod what Comb does not read once the pod is made: a server keeps a copy of
-// each. What is alike in many pods they share: nobody may change it.
+// each. What is alike in many pods they share: it is never changed.
 func Slim(pod *corev1.Pod) {
 	keep := corev1.PodSpec{SchedulerName: pod.Spec.SchedulerName, ResourceClaims: pod.Spec.ResourceClaims,
 		Resources: pod.Spec.Resources, Overhead: pod.Spec.Overhead}
@@ -87,8 +87,8 @@ func slimContainer(c *corev1.ContainerStatus) corev1.ContainerStatus {
 		ContainerID: c.ContainerID}
 }
 
-// Parts are remembered up to so many bytes, as they are sent. Beyond it all are forgotten: pods that
-// share one go on to. A long one is not remembered: a user may make as many as they like.
+// Parts are remembered up to so many bytes, as they are sent. Beyond it all are forgotten: pods
+// that share one go on to. A long one is not remembered: a user may make as many as they like.
 const (
 	mostAlike  = 4 << 20
 	longestOne = 8 << 10

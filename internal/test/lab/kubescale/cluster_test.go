@@ -56,7 +56,8 @@ func newCluster(t *testing.T, nodes int) *cluster {
 		text += fmt.Sprintf("  - {cellType: NODE, cellAddress: %s}\n", name)
 	}
 	text += fmt.Sprintf("virtualClusters: {default: {virtualCells: [{cellType: NODE, cellNumber: %d}]}}\n", nodes)
-	config := fmt.Sprintf("{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}], "+
+	config := fmt.Sprintf("{apiVersion: v1, kind: Config, current-context: c, "+
+		"clusters: [{name: c, cluster: {server: %q}}], "+
 		"users: [{name: u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}", c.api.URL)
 	for name, text := range map[string]string{"cluster.yaml": text, "kubeconfig": config} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -123,7 +124,8 @@ func (c *cluster) run(from, jobs, tasks int) (all []pod) {
 	for range 24 {
 		group.Go(func() {
 			for i := range numbers {
-				if _, err := c.client.Submit(c.t.Context(), rest.SubmitRequest{Source: fmt.Sprintf(job, i, tasks)}, ""); err != nil {
+				source := rest.SubmitRequest{Source: fmt.Sprintf(job, i, tasks)}
+				if _, err := c.client.Submit(c.t.Context(), source, ""); err != nil {
 					c.t.Error(err)
 				}
 			}
@@ -199,4 +201,15 @@ func (c *cluster) profile(name string) ([]byte, error) {
 		return nil, err
 	}
 	return fetch(c.t.Context(), "http://"+c.debug+"/debug/pprof/"+name, strings.TrimSpace(string(token)))
+}
+
+// keepProfile writes a profile of the server to a file.
+func (c *cluster) keepProfile(name, file string) {
+	text, err := c.profile(name)
+	if err == nil {
+		err = os.WriteFile(file, text, 0o600)
+	}
+	if err != nil {
+		c.t.Error(err)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -147,171 +148,217 @@ func (s *probes) probe(ctx context.Context, c *link.Client) {
 	}
 }
 
-// Thousands of tasks print while no server is there, and print on when it comes back. All that
-// their pods kept comes once and in order, the log says how much did not, a server that is killed
-// meanwhile goes on, what else pods ask for is answered, and the server's memory stays bounded.
-func TestTasksPrintWhileNoServerIsThere(t *testing.T) {
-	figures := lab.Figures{Out: io.Discard}
+// crowd are tasks that print, and their server.
+type crowd struct {
+	*cluster
+	pin     string
+	all     []*printer
+	figures lab.Figures
+	at      []string // labels of figures
+}
+
+func newCrowd(t *testing.T) *crowd {
+	t.Helper()
+	w := &crowd{cluster: newCluster(t, (*tasks+gpus-1)/gpus), figures: lab.Figures{Out: io.Discard},
+		at: []string{"tasks", fmt.Sprint(*tasks)}}
 	if testing.Verbose() {
-		figures.Out = os.Stdout
+		w.figures.Out = os.Stdout
 	}
-	at := []string{"tasks", fmt.Sprint(*tasks)}
-	c := newCluster(t, (*tasks+gpus-1)/gpus)
-	pods := c.run(0, *tasks, 1)
-	alone := c.heap()
+	pods := w.run(0, *tasks, 1)
+	alone := w.heap()
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer null.Close()
-	pin, all := c.pin(), make([]*printer, len(pods))
+	t.Cleanup(func() { null.Close() })
+	w.pin = w.cluster.pin()
 	for i, one := range pods {
 		p := &printer{pod: one, n: i}
 		if p.in, p.out, err = os.Pipe(); err != nil {
 			t.Fatal(err)
 		}
-		defer p.in.Close()
-		defer p.out.Close()
-		p.finish = podinit.SendPrinted(t.Context(), c.dial(one, pin), *keeps, p.in, null)
-		if err := p.prints(10); err != nil {
-			t.Fatal(err)
-		}
-		all[i] = p
+		t.Cleanup(func() { p.in.Close(); p.out.Close() })
+		p.finish = podinit.SendPrinted(t.Context(), w.dial(one, w.pin), *keeps, p.in, null)
+		w.all = append(w.all, p)
 	}
-	behind := func() (left int64) {
-		for _, p := range all {
-			left += p.printed.Load() - c.kept(p)
-		}
-		return left
-	}
-	var left int64
-	come := func(what string, enough int64) {
-		t.Helper()
-		if !testkit.Within(testkit.Patience+*away, func() bool { left = behind(); return left <= enough }) {
-			t.Fatalf("%s: %d bytes have not come", what, left)
-		}
-	}
-	come("at first", 0)
-	kib, err := lab.Resident(c.server.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	figures.Print("heap_of_a_connection", float64(c.heap()-alone)/float64(*tasks), "bytes", at...)
-	figures.Print("resident_with_all_connected", float64(kib)/1024, "MiB", at...)
+	w.print(10)
+	w.come("at first", 0)
+	w.figures.Print("heap_of_a_connection", float64(w.heap()-alone)/float64(*tasks), "bytes", w.at...)
+	return w
+}
 
-	c.server.Kill()
-	shares := []int64{int64(*keeps) / 8, int64(*keeps) / 2, int64(*keeps) * 3 / 2, int64(*keeps) * 3}
+// print lets each task print so many lines.
+func (w *crowd) print(lines int64) {
+	for _, p := range w.all {
+		if err := p.prints(lines); err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+// share is how much a task prints while no server is there: a fourth of the tasks a little, a
+// fourth half of what is kept, and the others more than that.
+func (p *printer) share() int64 {
+	keep := int64(*keeps)
+	return []int64{keep / 8, keep / 2, keep * 3 / 2, keep * 3}[p.n%4]
+}
+
+// printAway lets the tasks print what they do in an hour, in a short time. It returns how much all
+// have printed by then.
+func (w *crowd) printAway() (printed int64) {
 	const steps = 20
-	for range steps { // an hour of printing in a short time
-		for i, p := range all {
-			if err := p.prints(shares[i%len(shares)] / steps / lineBytes); err != nil {
-				t.Fatal(err)
+	for range steps {
+		for _, p := range w.all {
+			if err := p.prints(p.share() / steps / lineBytes); err != nil {
+				w.t.Fatal(err)
 			}
 		}
 		time.Sleep(*away / steps) // so that senders try, and try less and less often
 	}
-	var printed int64
-	for _, p := range all {
+	for _, p := range w.all {
 		printed += p.printed.Load()
 	}
+	return printed
+}
 
-	c.start()
-	began, end := time.Now(), make(chan struct{})
+// printOn lets the tasks print a little until stop is called.
+func (w *crowd) printOn() (stop func()) {
+	end := make(chan struct{})
 	var going sync.WaitGroup
-	going.Go(func() { // they print on meanwhile
+	going.Go(func() {
 		for {
 			select {
 			case <-end:
 				return
 			case <-time.After(time.Second):
-			}
-			for _, p := range all {
-				if err := p.prints(2); err != nil {
-					t.Error(err)
-				}
+				w.print(2)
 			}
 		}
 	})
-	asking := &probes{took: map[string][]time.Duration{}, wrong: map[string]int{}}
-	asks := func() (stop func()) {
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		for i := range min(20, len(pods)) {
-			group.Go(func() { asking.probe(ctx, c.dial(pods[i], pin)) })
+	return func() { close(end); going.Wait() }
+}
+
+// behind is how much the server has not yet.
+func (w *crowd) behind() (left int64) {
+	for _, p := range w.all {
+		left += p.printed.Load() - w.kept(p)
+	}
+	return left
+}
+
+// come waits until the server has all but so much.
+func (w *crowd) come(what string, enough int64) {
+	w.t.Helper()
+	var left int64
+	if !testkit.Within(testkit.Patience+*away, func() bool { left = w.behind(); return left <= enough }) {
+		w.t.Fatalf("%s: %d bytes have not come", what, left)
+	}
+}
+
+// probed lets some pods ask for all else until stop is called.
+func (w *crowd) probed() (asked *probes, stop func()) {
+	asked = &probes{took: map[string][]time.Duration{}, wrong: map[string]int{}}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var group sync.WaitGroup
+	for _, p := range w.all[:min(20, len(w.all))] {
+		group.Go(func() { asked.probe(ctx, w.dial(p.pod, w.pin)) })
+	}
+	return asked, func() {
+		cancel()
+		group.Wait()
+		if len(asked.took) < 4 || len(asked.wrong) > 0 {
+			w.t.Errorf("meanwhile %d kinds of other requests of pods are answered, and wrongly: %v",
+				len(asked.took), asked.wrong)
 		}
-		return func() { cancel(); group.Wait() }
 	}
-	stop := asks()
-	if *cpu != "" {
-		go func() {
-			text, err := c.profile("profile?seconds=5")
-			if err == nil {
-				err = os.WriteFile(*cpu, text, 0o600)
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		}()
-	}
-	come("before the server is killed once more", behind()/2)
-	down := time.Now()
-	c.api.Kubelet("n0", false)
-	testkit.Wait(t, "a node whose kubelet stops is told to be down", func() bool {
-		n, err := c.client.Node(t.Context(), "n0")
+}
+
+// nodeDown stops a kubelet, and waits until that is told.
+func (w *crowd) nodeDown() {
+	w.t.Helper()
+	began := time.Now()
+	w.api.Kubelet("n0", false)
+	testkit.Wait(w.t, "a node whose kubelet stops is told to be down", func() bool {
+		n, err := w.client.Node(w.t.Context(), "n0")
 		return err == nil && !n.Up
 	})
-	figures.Print("node_told_down", time.Since(down).Seconds(), "s", at...)
-	c.api.Kubelet("n0", true)
-	stop()
-	if len(asking.took) < 4 || len(asking.wrong) > 0 {
-		t.Errorf("meanwhile %d kinds of other requests of pods are answered, and wrongly: %v", len(asking.took), asking.wrong)
-	}
-	figures.Print("asked_in_vain", float64(asking.lost), "", at...)
-	first := usageOf(t, c.server.PID())
-	c.server.Kill()
-	c.start()
-	// Each prints something all the time, so what is behind never gets to nothing.
-	come("after the second server came", int64(*tasks)*4*lineBytes)
-	took := time.Since(began)
-	second := usageOf(t, c.server.PID())
-	close(end)
-	going.Wait()
-	come("in the end", 0)
-	for _, p := range all {
-		going.Go(p.finish)
-	}
-	going.Wait()
+	w.figures.Print("node_told_down", time.Since(began).Seconds(), "s", w.at...)
+	w.api.Kubelet("n0", true)
+}
 
-	var lost, kept int64
-	for i, p := range all {
+// checkLogs looks at the log of each task, and returns how much of what was printed is there.
+func (w *crowd) checkLogs() (kept int64) {
+	w.t.Helper()
+	lost := int64(0)
+	for _, p := range w.all {
 		var log bytes.Buffer
-		_, err := c.client.Logs(t.Context(), rest.LogQuery{Job: rest.JobRef(p.job), Role: "worker"}, &log)
+		_, err := w.client.Logs(w.t.Context(), rest.LogQuery{Job: rest.JobRef(p.job), Role: "worker"}, &log)
 		if err != nil {
-			t.Fatal(err)
+			w.t.Fatal(err)
 		}
 		gone, err := p.check(log.Bytes())
 		if err != nil {
-			t.Errorf("task %d: %v", i, err)
+			w.t.Errorf("task %d: %v", p.n, err)
 		}
-		share := shares[i%len(shares)]
-		if most := max(0, share-int64(*keeps)+link.LongestLog+10*lineBytes); gone > most || share < int64(*keeps) && gone > 0 {
-			t.Errorf("task %d printed %d bytes while no server was there, and %d are missing, more than %d", i, share, gone, most)
+		most := max(0, p.share()-int64(*keeps)+link.LongestLog+10*lineBytes)
+		if gone > most || p.share() < int64(*keeps) && gone > 0 {
+			w.t.Errorf("task %d printed %d bytes while no server was there, and %d are missing, more than %d", p.n,
+				p.share(), gone, most)
 		}
 		lost, kept = lost+gone, kept+p.printed.Load()-gone
 	}
 	if lost == 0 {
-		t.Error("nothing was printed beyond what pods keep")
+		w.t.Error("nothing was printed beyond what pods keep")
 	}
-	mb := float64(kept) / 1e6
-	figures.Print("printed_while_away", float64(printed)/1e6, "MB", at...)
-	figures.Print("kept_by_the_pods", mb, "MB", at...)
-	figures.Print("catches_up", took.Seconds(), "s", at...)
-	figures.Print("cpu_of_a_megabyte", (first.cpu+second.cpu).Seconds()*1000/mb, "ms", at...)
-	for i, u := range []used{first, second} {
-		figures.Print("most_resident", float64(u.kib)/1024, "MiB", append(at, "server", fmt.Sprint(i+1))...)
+	return kept
+}
+
+// Thousands of tasks print while no server is there, and print on when it comes back. All that
+// their pods kept comes once and in order, the log says how much did not, a server that is killed
+// meanwhile goes on, what else pods ask for is answered, and the server's memory stays bounded.
+func TestTasksPrintWhileNoServerIsThere(t *testing.T) {
+	w := newCrowd(t)
+	before := usageOf(t, w.server.PID())
+	w.server.Kill()
+	printed := w.printAway()
+
+	w.start()
+	began, stopPrinting := time.Now(), w.printOn()
+	asked, stopAsking := w.probed()
+	if *cpu != "" {
+		go w.keepProfile("profile?seconds=5", *cpu)
 	}
-	for what, took := range asking.took {
-		figures.Quantiles("asked_meanwhile", slices.Clone(took), append(at, "what", what)...)
+	w.come("before the server is killed once more", w.behind()/2)
+	w.nodeDown()
+	stopAsking()
+	first := usageOf(t, w.server.PID())
+	w.server.Kill()
+	w.start()
+	w.come("after the second server came", int64(*tasks)*4*lineBytes) // they print on: it is never nothing
+	took, second := time.Since(began), usageOf(t, w.server.PID())
+	stopPrinting()
+	w.come("in the end", 0)
+	var ending sync.WaitGroup
+	for _, p := range w.all {
+		ending.Go(p.finish)
+	}
+	ending.Wait()
+	kept := w.checkLogs()
+	if most := 2*before.kib + 200<<10; max(first.kib, second.kib) > most {
+		t.Errorf("the server takes up to %d and %d KiB while it catches up, more than %d", first.kib, second.kib, most)
+	}
+
+	mb, f := float64(kept)/1e6, w.figures
+	f.Print("printed_while_away", float64(printed)/1e6, "MB", w.at...)
+	f.Print("kept_by_the_pods", mb, "MB", w.at...)
+	f.Print("catches_up", took.Seconds(), "s", w.at...)
+	f.Print("cpu_of_a_megabyte", (first.cpu+second.cpu).Seconds()*1000/mb, "ms", w.at...)
+	for i, u := range []used{before, first, second} {
+		f.Print("most_resident", float64(u.kib)/1024, "MiB", append(w.at, "server", fmt.Sprint(i))...)
+	}
+	f.Print("asked_in_vain", float64(asked.lost), "", w.at...)
+	for _, what := range slices.Sorted(maps.Keys(asked.took)) {
+		f.Quantiles("asked_meanwhile", asked.took[what], append(w.at, "what", what)...)
 	}
 }
 

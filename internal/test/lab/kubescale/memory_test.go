@@ -19,8 +19,7 @@ var (
 	profile = flag.String("heap", "", "write a profile of the server's heap to this file")
 )
 
-// mostOfAPod is the most of the server's heap that a pod of a job of one task may take, in bytes. It
-// is 7 KB; garbage that a profile has not collected counts, too.
+// mostOfAPod is the most of the server's heap that a pod of a job of one task may take, in bytes.
 const mostOfAPod = 12 << 10
 
 // fetch reads what is at an address.
@@ -70,12 +69,16 @@ func TestMemoryOfAPod(t *testing.T) {
 	figures.Print("heap_of_a_pod", float64(many-few)/float64(pods), "bytes", at...)
 	figures.Print("resident", float64(kib)/1024, "MiB", at...)
 	if *profile != "" {
-		text, err := c.profile("heap?gc=1")
-		if err == nil {
-			err = os.WriteFile(*profile, text, 0o600)
-		}
-		if err != nil {
-			t.Error(err)
-		}
+		c.keepProfile("heap?gc=1", *profile)
+	}
+}
+
+// A pod is bound before many others are made: else all tasks that start at once begin with the last.
+func TestAPodIsBoundOnceItIsMade(t *testing.T) {
+	c := newCluster(t, 20)
+	c.run(0, 1, 20*gpus)
+	const most = 30 // as many as the server makes at a time, and some
+	if n := c.api.MostUnbound(); n > most {
+		t.Errorf("%d of %d pods waited at once to be bound, more than %d", n, 20*gpus, most)
 	}
 }
