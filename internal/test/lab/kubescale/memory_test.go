@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/combsched/comb/internal/test/lab"
 	"github.com/combsched/comb/internal/test/testkit"
@@ -59,15 +60,23 @@ func TestMemoryOfAPod(t *testing.T) {
 		many = c.heap()
 		return (many-few)/pods < mostOfAPod
 	})
+	testkit.Within(time.Minute, func() bool { // what is under way still is not a pod's either
+		before := many
+		time.Sleep(3 * time.Second) // a snapshot is written meanwhile, or the last pods are seen
+		many = c.heap()
+		return many > before-before/100
+	})
 	kib, err := lab.Resident(c.server.PID())
 	if err != nil {
 		t.Fatal(err)
 	}
+	peak := usageOf(t, c.server.PID()).kib
 	at := []string{"nodes", fmt.Sprint(*nodes), "pods", fmt.Sprint(jobs * *gang)}
 	figures.Print("heap_without_pods", float64(empty)/(1<<20), "MiB", at...)
 	figures.Print("heap", float64(many)/(1<<20), "MiB", at...)
 	figures.Print("heap_of_a_pod", float64(many-few)/float64(pods), "bytes", at...)
 	figures.Print("resident", float64(kib)/1024, "MiB", at...)
+	figures.Print("most_resident", float64(peak)/1024, "MiB", at...)
 	if *profile != "" {
 		c.keepProfile("heap?gc=1", *profile)
 	}
