@@ -67,18 +67,23 @@ type Server struct {
 	machines map[string]*machine
 	foreign  map[string]bool // pods that no kubelet of this package looks at, by key
 	tick     int64
-	changed  map[string]bool   // pods that a kubelet or the scheduler looks at at the next beat
-	stirred  bool              // they look at all
-	finite   bool              // some container was started that ends by itself
-	unbound  int               // pods that name another scheduler and are not bound yet
-	most     int               // of them, at any time
-	others   bool              // claims are given other devices than they ask for
-	linger   bool              // containers do not end by themselves
-	spoiled  map[string]string // nodes on which what runs before a task fails, and what it prints
-	twice    []Both
-	asked    map[string]int
-	issuer   issuer
-	rotated  int // how often its key was
+	work
+	others  bool              // claims are given other devices than they ask for
+	linger  bool              // containers do not end by themselves
+	spoiled map[string]string // nodes on which what runs before a task fails, and what it prints
+	twice   []Both
+	asked   map[string]int
+	issuer  issuer
+	rotated int // how often its key was
+}
+
+// work is what kubelets and schedulers have to do.
+type work struct {
+	changed map[string]bool // pods at which they look at the next beat
+	stirred bool            // they look at all
+	finite  bool            // some container was started that ends by itself
+	unbound int             // pods that name another scheduler and are not bound yet
+	most    int             // of them, at any time
 }
 
 type event struct {
@@ -139,8 +144,8 @@ func New(seed uint64) *Server {
 			"secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
 		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{},
-		changed: map[string]bool{},
-		issuer:  newIssuer(0)}
+		work:   work{changed: map[string]bool{}},
+		issuer: newIssuer(0)}
 	s.news = sync.NewCond(&s.mu)
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = s.http.URL
@@ -270,8 +275,8 @@ func (s *Server) Away(away bool) {
 	}
 }
 
-// MostUnbound is how many pods that name another scheduler waited to be bound at once, at the most. Those
-// that were removed before count, too.
+// MostUnbound is how many pods that name another scheduler waited to be bound at once, at the most.
+// Those that were removed before count, too.
 func (s *Server) MostUnbound() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -82,7 +82,8 @@ func TestMemoryOfAPod(t *testing.T) {
 	}
 }
 
-// A pod is bound before many others are made: else all tasks that start at once begin with the last.
+// A pod is bound before many others are made: else all tasks that start at once begin with the
+// last.
 func TestAPodIsBoundOnceItIsMade(t *testing.T) {
 	c := newCluster(t, 20)
 	c.run(0, 1, 20*gpus)
