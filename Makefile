@@ -23,7 +23,7 @@ export CGO_ENABLED = 0
 # The same flags for all that is compiled, so that nothing is compiled twice.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
-.PHONY: hunt build lab demo demo-kube demo-portal walk test moving test-live test-seeds test-python test-container test-kube bench-kube rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web shots-web vet check measure race staticcheck bench bench-core bench-sim bench-container same solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
+.PHONY: hunt build lab demo demo-kube demo-portal walk test moving test-live test-seeds test-python test-container test-kube bench-kube bench-kube-scale rig-kube image test-torch test-gpu image-torch test-pai test-lab test-oidc test-alerts web test-web bench-web shots-web vet check measure race staticcheck bench bench-core bench-sim bench-container same solvers reproduce soak soak-seeds soak-depth crash fuzz clean help
 
 # Builds a program, and says how far it is.
 BUILD = GO='$(GO)' ./internal/test/lab/run/build
@@ -208,6 +208,10 @@ demo-kube: rig-kube ## runs the five experiments as pods of a real node, with a 
 bench-kube: build rig-kube ## measures jobs as pods on simulated nodes of 8 GPUs (NODES=500; needs what make test-kube needs)
 	@$(GO) build -o bin/kubebench ./internal/test/lab/kubebench
 	@AUDIT=yes NODE_GRACE=10m NODES=$(or $(NODES),500) ./test/kube/run bin/kubebench -bin bin -nodes $(or $(NODES),500)
+
+# What a run holds in memory beside the server: 1 GiB for 1,000 tasks, and 20 KiB for each pod.
+bench-kube-scale: build ## measures a server with many pods, on an API server in memory: what they take of its memory (NODES=1000, of 8 GPUs, GANG=8), and how it catches up with tasks that printed while it was away (TASKS=1000)
+	@COMB_TEST_PROGRAMS=$(CURDIR)/bin $(GO) test -count=1 -timeout 1h -v ./internal/test/lab/kubescale -args -nodes $(or $(NODES),1000) -gang $(or $(GANG),8) -tasks $(or $(TASKS),1000) -keep 1048576 -away 30s
 
 bench-container: ## measures only containers, beside the bare engine (needs what make test-container needs; ONLY=Prefetch for a part, BENCH_ROUNDS=100)
 	@$(GO) test -count=1 -timeout 1h -run '^$$' -bench '$(or $(ONLY),.)' -benchtime 1x ./internal/test/lab/containers -args -live container -rounds $(BENCH_ROUNDS)

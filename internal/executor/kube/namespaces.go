@@ -307,16 +307,31 @@ type home struct {
 	space string // "": not decided
 	led   bool   // its first task's pod has what all tasks need, or there will be none
 
-	shares sync.Once
+	shares bool         // vars are worked out
 	vars   *pods.Shared // see pods.GangVariables
+	made   int          // of how many tasks the pod was made
 
 	whose func() (executor.Identity, error) // as which user and group the gang's tasks run
 }
 
 // variables are those that all tasks of the attempt have.
 func (h *home) variables(e *Executor, t *podTask) *pods.Shared {
-	h.shares.Do(func() { h.vars = e.maker.GangVariables(t.at, t.start) })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.shares {
+		h.shares, h.vars = true, e.maker.GangVariables(t.at, t.start)
+	}
 	return h.vars
+}
+
+// podMade notes that a task's pod was made. What all tasks have is not kept beyond the last of
+// them: it would be worked out again.
+func (h *home) podMade(t *podTask) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.made++; h.made >= len(t.start.Tasks) {
+		h.shares, h.vars = false, nil
+	}
 }
 
 // shared are those that a pod has from the gang's ConfigMaps. A new server relies on none for the

@@ -281,7 +281,10 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 				return 0, err
 			}
 		}
-		return e.supply(ctx, t, made, own)
+		if again, err := e.supply(ctx, t, made, own); err != nil || t.fresh.pod != made {
+			return again, err
+		}
+		return e.bind(ctx, t, made) // else the making of all others would come before it
 	case api.Exists(err):
 		if made, err = t.in(e).Get(ctx, t.name); err != nil || made == nil {
 			return 0, err
@@ -413,6 +416,7 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 		return 0, err
 	}
 	e.identify(t)
+	t.home.podMade(t)
 	t.fresh.pod, t.fresh.at = pod, time.Now()
 	e.letFollow(t)
 	e.queue.Add(t.key)

@@ -38,6 +38,9 @@ func (f Figures) Quantiles(name string, all []time.Duration, labels ...string) {
 // Resident is the memory of a process in KiB, with the pages of files, which others may share.
 func Resident(pid int) (kib int, err error) { return memory(pid, "VmRSS:") }
 
+// MostResident is the most that it was.
+func MostResident(pid int) (kib int, err error) { return memory(pid, "VmHWM:") }
+
 // Anonymous is the part of it in KiB that is the process's own.
 func Anonymous(pid int) (kib int, err error) { return memory(pid, "RssAnon:") }
 

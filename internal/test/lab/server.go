@@ -39,7 +39,7 @@ type Server struct {
 	err    error
 }
 
-var address = regexp.MustCompile(`http://127\.0\.0\.1:[1-9][0-9]*`)
+var address = regexp.MustCompile(`serves at (http://127\.0\.0\.1:[1-9][0-9]*)`)
 
 // Start runs the server on a free loopback port and waits until it answers.
 func (s *Server) Start(ctx context.Context) error {
@@ -99,7 +99,9 @@ func (s *Server) ready(ctx context.Context, from int64) error {
 		default:
 		}
 		if s.URL == "" {
-			s.URL = address.FindString(s.tail(from))
+			if m := address.FindStringSubmatch(s.tail(from)); m != nil {
+				s.URL = m[1]
+			}
 		}
 		if s.URL == "" {
 			continue

@@ -141,7 +141,7 @@ func (s kubelets) free(slice *resourcev1.ResourceSlice, quoted string) string {
 // collect takes devices from claims whose pods have ended, some time later, and claims away whose
 // owners are gone. s.mu is held.
 func (s kubelets) collect() {
-	if s.tick%10 != 0 {
+	if s.tick%10 != 0 || len(s.objects["resourceclaims"]) == 0 {
 		return
 	}
 	live := map[types.UID]bool{}

@@ -46,6 +46,7 @@ type container struct {
 func (s *Server) AddNode(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.stirred = true
 	s.machines[name] = &machine{kubelet: true, devices: map[string][]types.UID{},
 		containers: map[types.UID]*container{}}
 	n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprint("node-", s.version))}}
@@ -84,6 +85,7 @@ func (s *Server) Taint(node, key string) {
 func (s *Server) RemoveNode(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.stirred = true
 	delete(s.machines, name)
 	if n := s.objects["nodes"][name]; n != nil {
 		s.remove("nodes", n)
@@ -111,6 +113,7 @@ func (s *Server) Kubelet(name string, runs bool) bool {
 func (s *Server) PowerCycle(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.stirred = true
 	m := s.machines[name]
 	if m == nil {
 		return
@@ -137,13 +140,14 @@ func (s *Server) DeletePod(key string) {
 func (s *Server) Strip(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.stirred = true
 	o := s.objects["pods"][key]
 	if o == nil {
 		return
 	}
 	for _, m := range s.machines {
 		if c := m.containers[o.GetUID()]; c != nil && !c.over {
-			c.ends = min(c.ends, s.tick+int64(s.rand.IntN(30)))
+			c.ends, s.finite = min(c.ends, s.tick+int64(s.rand.IntN(30))), true
 		}
 	}
 	s.remove("pods", o)
@@ -163,6 +167,7 @@ func (s *Server) Copy(from, space string) string {
 func (s *Server) EndContainer(pod string, code int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.stirred = true
 	for _, m := range s.machines {
 		for uid, c := range m.containers {
 			if c.pod == pod && !c.over {
@@ -355,27 +360,51 @@ func (s *Server) run() {
 		}
 		s.mu.Lock()
 		s.tick++
-		names := make([]string, 0, len(s.objects["pods"]))
-		for name := range s.objects["pods"] {
-			if !s.foreign[name] {
-				names = append(names, name)
-			}
-		}
-		slices.Sort(names)
+		names := kubelets{s}.restless()
 		for _, name := range names {
 			kubelets{s}.see(s.objects["pods"][name].(*corev1.Pod).DeepCopy())
 		}
 		kubelets{s}.collect()
-		for _, m := range s.machines {
-			for uid, c := range m.containers { // with or without a kubelet
-				if !c.over && s.tick >= c.ends {
-					m.end(uid, c)
-				}
-			}
+		if s.finite { // else there may be very many
+			kubelets{s}.endOld()
 		}
 		s.news.Broadcast()
 		s.mu.Unlock()
 	}
+}
+
+// endOld ends the containers that have run for as long as they do, with or without a kubelet. s.mu
+// is held.
+func (s kubelets) endOld() {
+	for _, m := range s.machines {
+		for uid, c := range m.containers {
+			if !c.over && s.tick >= c.ends {
+				m.end(uid, c)
+				s.stirred = true
+			}
+		}
+	}
+}
+
+// restless are the pods that see may move on, in order: those that were changed since the last
+// time, and all where something happened to machines or containers. s.mu is held.
+func (s kubelets) restless() (names []string) {
+	if s.stirred {
+		for name := range s.objects["pods"] {
+			s.changed[name] = true
+		}
+		s.stirred = false
+	}
+	for name := range s.changed {
+		o := s.objects["pods"][name]
+		if o == nil || s.foreign[name] || s.rests(o.(*corev1.Pod)) {
+			delete(s.changed, name)
+		} else {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func (m *machine) end(uid types.UID, c *container) {
@@ -383,6 +412,16 @@ func (m *machine) end(uid types.UID, c *container) {
 	for _, d := range c.devices {
 		m.devices[d] = slices.DeleteFunc(m.devices[d], func(has types.UID) bool { return has == uid })
 	}
+}
+
+// rests reports whether see would do nothing with a pod: there may be many such. s.mu is held.
+func (s kubelets) rests(pod *corev1.Pod) bool {
+	m := s.machines[pod.Spec.NodeName]
+	if m == nil || pod.DeletionTimestamp != nil {
+		return false
+	}
+	c := m.containers[pod.UID]
+	return ended(pod) || c != nil && !c.over && pod.Status.PodIP != ""
 }
 
 // see moves one pod on. s.mu is held.
@@ -535,6 +574,8 @@ func (s kubelets) start(m *machine, pod *corev1.Pod) *container {
 	c := &container{pod: keyOf(pod), began: metav1.Now(), ends: s.tick + 5 + int64(s.rand.IntN(1000)), code: []int32{0, 0, 1, 3}[s.rand.IntN(4)]}
 	if s.linger {
 		c.ends = math.MaxInt64
+	} else {
+		s.finite = true
 	}
 	c.devices = devicesOf(pod)
 	for _, claim := range s.claimsOf(pod) {

@@ -67,15 +67,25 @@ type Server struct {
 	machines map[string]*machine
 	foreign  map[string]bool // pods that no kubelet of this package looks at, by key
 	tick     int64
-	others   bool // claims are given other devices than they ask for
-	linger   bool // containers do not end by themselves
-	webhook  func(*corev1.Pod)
-	failing  map[string]string // init containers that a webhook adds, and what they print
-	spoiled  map[string]string // nodes on which what runs before a task fails, and what it prints
-	twice    []Both
-	asked    map[string]int
-	issuer   issuer
-	rotated  int // how often its key was
+	work
+	others  bool // claims are given other devices than they ask for
+	linger  bool // containers do not end by themselves
+	webhook func(*corev1.Pod)
+	failing map[string]string // init containers that a webhook adds, and what they print
+	spoiled map[string]string // nodes on which what runs before a task fails, and what it prints
+	twice   []Both
+	asked   map[string]int
+	issuer  issuer
+	rotated int // how often its key was
+}
+
+// work is what kubelets and schedulers have to do.
+type work struct {
+	changed map[string]bool // pods at which they look at the next beat
+	stirred bool            // they look at all
+	finite  bool            // some container was started that ends by itself
+	unbound int             // pods that name another scheduler and are not bound yet
+	most    int             // of them, at any time
 }
 
 type event struct {
@@ -136,6 +146,7 @@ func New(seed uint64) *Server {
 			"secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
 		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{},
+		work:   work{changed: map[string]bool{}},
 		issuer: newIssuer(0)}
 	s.news = sync.NewCond(&s.mu)
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
@@ -266,6 +277,14 @@ func (s *Server) Away(away bool) {
 	}
 }
 
+// MostUnbound is how many pods that name another scheduler waited to be bound at once, at the most.
+// Those that were removed before count, too.
+func (s *Server) MostUnbound() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most
+}
+
 // Objects are the keys of what there is of a resource.
 func (s *Server) Objects(resource string) (names []string) {
 	s.mu.Lock()
@@ -305,6 +324,9 @@ func (s *Server) put(resource string, o metav1.Object) {
 		kind = watch.Added
 	}
 	s.objects[resource][keyOf(o)] = o
+	if resource == "pods" {
+		s.changed[keyOf(o)] = true
+	}
 	s.tell(resource, kind, o)
 }
 
@@ -382,7 +404,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		said.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 		answer(w, int(refusal.ErrStatus.Code), said)
 		return
-	case s.keys(w, r):
+	case s.ofServer(w, r):
 		return
 	case watches:
 		s.watch(w, r, resource, space)
@@ -499,6 +521,7 @@ func (s *Server) bind(o metav1.Object, body []byte) (json.RawMessage, error) {
 	}
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName, pod.Status.Conditions = b.Target.Name, nil
+	s.unbound--
 	s.put("pods", pod)
 	return text(metav1.Status{Status: metav1.StatusSuccess}), nil
 }
@@ -512,6 +535,10 @@ func (s *Server) make(resource string, o metav1.Object) {
 			Kind: "Pod"}, corev1.PodStatus{Phase: corev1.PodPending}
 		if s.webhook != nil {
 			s.webhook(pod)
+		}
+		if pod.Spec.SchedulerName != "" && pod.Spec.NodeName == "" {
+			s.unbound++
+			s.most = max(s.most, s.unbound)
 		}
 	}
 	s.put(resource, o)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/version"
 )
 
 // Issuer issues the tokens of service accounts.
@@ -59,9 +60,12 @@ func (s *Server) Token(pod, audience string) string {
 	return text
 }
 
-// keys tells the issuer of tokens, and its keys. It reports whether that was asked.
-func (s *Server) keys(w http.ResponseWriter, r *http.Request) bool {
+// ofServer tells its version, the issuer of tokens, and its keys. It reports whether one of these
+// was asked.
+func (s *Server) ofServer(w http.ResponseWriter, r *http.Request) bool {
 	switch r.URL.Path {
+	case "/version":
+		answer(w, http.StatusOK, version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.0-sim"})
 	case "/.well-known/openid-configuration":
 		answer(w, http.StatusOK, map[string]string{"issuer": Issuer})
 	case "/openid/v1/jwks":

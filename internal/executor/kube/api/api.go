@@ -298,10 +298,15 @@ func (c *Client) MissingForTokens(ctx context.Context) (list []string, err error
 	return list, nil
 }
 
-// Create makes a pod.
+// Create makes a pod. What it returns is as watched pods are: many are made before the first is
+// watched.
 func (c *Client) Create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	out := &corev1.Pod{}
-	return out, c.rest.Post().Namespace(c.namespace).Resource("pods").Body(pod).Do(ctx).Into(out)
+	err := c.rest.Post().Namespace(c.namespace).Resource("pods").Body(pod).Do(ctx).Into(out)
+	if err == nil {
+		_, err = slim(out)
+	}
+	return out, err
 }
 
 // Bind binds a pod to a node.

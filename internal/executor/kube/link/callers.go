@@ -13,10 +13,11 @@ type limits struct {
 	unknown int           // from one address, before a token was shown: pods may share an address
 	all     int           // from all addresses, before a token was shown
 	pod     int           // of one pod: a task has one for each request under way
+	many    int           // of all pods: beyond it each ends with its answer, so that others get in
 	header  time.Duration // time for the first request, and for each that follows
 }
 
-var usual = limits{unknown: 256, all: 2048, pod: 8, header: headerTime}
+var usual = limits{unknown: 256, all: 2048, pod: 8, many: maxConns * 3 / 4, header: headerTime}
 
 // tokenListener is a listener that knows which connections have shown a pod's token. When too many
 // have shown none, the oldest of these is closed for a new one: it had its time. So a client that
@@ -31,6 +32,7 @@ type tokenListener struct {
 	unknown         tally      // by address
 	allWithoutToken tally      // of all addresses
 	pods            tally
+	ofPods          int       // connections that have shown a token
 	said            time.Time // when a warning was logged last
 }
 
@@ -107,7 +109,16 @@ func (c *caller) shows(pod string) bool {
 	c.leave()
 	c.pod = pod
 	s.pods.add(pod)
+	s.ofPods++
 	return true
+}
+
+// crowded reports whether there are so many connections that each should end with its answer. Pods
+// keep theirs from one request to the next, and there may be more pods than connections.
+func (s *tokenListener) crowded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ofPods+s.waiting.Len() > s.many
 }
 
 // Close implements net.Conn.
@@ -127,6 +138,7 @@ func (c *caller) leave() {
 		c.of.allWithoutToken.less("")
 	case c.pod != "":
 		c.of.pods.less(c.pod)
+		c.of.ofPods--
 	}
 	c.place, c.pod = nil, ""
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
@@ -26,17 +28,23 @@ func call(t *testing.T, n limits) called {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l = netutil.LimitListener(l, n.many*4/3)
 	out := &testkit.Output{}
 	log := slog.New(slog.NewTextHandler(out, nil))
-	h := &Handler{Took: func(string, Usage) error { return nil }, Admit: func(_ context.Context, pod, token string) error {
-		switch {
-		case token != pod+pod:
-			return ErrToken
-		case pod == "ended":
-			return ErrNoTask
-		}
-		return nil
-	}}
+	h := &Handler{Took: func(string, Usage) error { return nil },
+		Gang: func(string) (map[string]string, error) {
+			return map[string]string{"more than sockets hold": strings.Repeat("x", 32<<20)}, nil
+		},
+		Code: func(string) (io.ReadCloser, int64, error) { return io.NopCloser(endless{}), 1 << 40, nil },
+		Admit: func(_ context.Context, pod, token string) error {
+			switch {
+			case token != pod+pod:
+				return ErrToken
+			case pod == "ended":
+				return ErrNoTask
+			}
+			return nil
+		}}
 	s := newCallers(l, log, n)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -58,6 +66,12 @@ func call(t *testing.T, n limits) called {
 	})
 	return called{s, out}
 }
+
+// endless is code without end.
+type endless struct{}
+
+// Read implements io.Reader.
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
 func (s called) dial(t *testing.T, from string) net.Conn {
 	t.Helper()
@@ -134,6 +148,70 @@ func TestAPodHasFewConnections(t *testing.T) {
 	testkit.Wait(t, "a pod that closed one gets another", func() bool {
 		status, _ := ask(s.dial(t, "127.0.0.1"), "a", "/v1/usage")
 		return status == http.StatusNoContent
+	})
+}
+
+// More pods than there may be connections are answered, though each keeps the one that it has.
+func TestMorePodsThanConnections(t *testing.T) {
+	n := usual
+	n.many = 12
+	s := call(t, n)
+	var open []net.Conn
+	for i := range 100 {
+		c := s.dial(t, "127.0.0.1")
+		if status, err := ask(c, fmt.Sprint("pod-", i), "/v1/usage"); err != nil || status != http.StatusNoContent {
+			t.Fatalf("pod %d is answered %d, %v", i, status, err)
+		}
+		open = append(open, c)
+	}
+	kept := 0
+	for i, c := range open {
+		if status, err := ask(c, fmt.Sprint("pod-", i), "/v1/usage"); err == nil && status == http.StatusNoContent {
+			kept++
+		}
+	}
+	if kept != n.many {
+		t.Errorf("%d connections are kept, of %d", kept, n.many)
+	}
+}
+
+// A pod that does not read its answer holds a connection for a while alone.
+func TestAPodThatReadsNoAnswer(t *testing.T) {
+	n := usual
+	n.header = 100 * time.Millisecond
+	s := call(t, n)
+	c := s.dial(t, "127.0.0.1")
+	fmt.Fprint(c, "GET /v1/gang HTTP/1.1\r\nHost: comb\r\nAuthorization: Bearer a:aa\r\n\r\n")
+	has := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.pods.of["a"]
+	}
+	testkit.Wait(t, "it is answered", func() bool { return has() == 1 })
+	testkit.Wait(t, "its connection ends", func() bool { return has() == 0 })
+}
+
+// A pod fetches its code once at a time, so that few pods cannot keep it from all others.
+func TestAPodFetchesItsCodeOnceAtATime(t *testing.T) {
+	s := call(t, usual)
+	get := func(c net.Conn, pod string) int {
+		fmt.Fprintf(c, "GET /v1/code HTTP/1.1\r\nHost: comb\r\nAuthorization: Bearer %s:%s%s\r\n\r\n", pod, pod, pod)
+		status, err := answer(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status
+	}
+	first, second := s.dial(t, "127.0.0.1"), s.dial(t, "127.0.0.1")
+	if one, two, other := get(first, "a"), get(second, "a"), get(s.dial(t, "127.0.0.1"), "b"); one != http.StatusOK ||
+		two != http.StatusTooManyRequests || other != http.StatusOK {
+		t.Errorf("it is answered %d and %d, and another %d", one, two, other)
+	}
+	first.Close()
+	testkit.Wait(t, "it may fetch it again", func() bool {
+		c := s.dial(t, "127.0.0.1")
+		defer c.Close()
+		return get(c, "a") == http.StatusOK
 	})
 }
 

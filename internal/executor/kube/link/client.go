@@ -57,7 +57,8 @@ func NewClient(address, pin, pod, token string) *Client {
 		return nil
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.Proxy = nil
+	// A pod keeps one connection: a server may have many pods.
+	t.Proxy, t.MaxIdleConnsPerHost = nil, 1
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, VerifyPeerCertificate: check} // the pin proves more than a name
 	known := func() (string, error) { return token, nil }
 	return &Client{strings.TrimSuffix(address, "/"), pod, known, &http.Client{Transport: t}}

@@ -19,31 +19,37 @@ type logTaker struct {
 	coming  chan struct{} // a place for each that comes
 	written chan struct{} // likewise for each that is written
 	pace    *pace         // in KiB
-
-	mu   sync.Mutex
-	from map[string]bool // the pods of which a block comes: one at a time
+	room    sync.Pool     // for the text of one
+	oneEach               // block of a pod
 }
 
-// enters reports whether no other block of a pod comes now, and notes that one does.
-func (l *logTaker) enters(pod string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.from[pod] {
+// oneEach lets each pod do something once at a time.
+type oneEach struct {
+	mu sync.Mutex
+	of map[string]bool // the pods that do it now
+}
+
+// enters reports whether a pod does not do it now, and notes that it does.
+func (o *oneEach) enters(pod string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.of[pod] {
 		return false
 	}
-	l.from[pod] = true
+	o.of[pod] = true
 	return true
 }
 
-func (l *logTaker) leaves(pod string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.from, pod)
+func (o *oneEach) leaves(pod string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.of, pod)
 }
 
 func newLogTaker(log func(pod string, b LogBlock) (int64, error)) *logTaker {
 	return &logTaker{log: log, coming: make(chan struct{}, maxLogs), written: make(chan struct{}, logsAtOnce),
-		pace: newPace(time.Now, logEvery, logAtOnce), from: map[string]bool{}}
+		pace: newPace(time.Now, logEvery, logAtOnce), oneEach: oneEach{of: map[string]bool{}},
+		room: sync.Pool{New: func() any { return new([LongestLog]byte) }}}
 }
 
 func (l *logTaker) take(w http.ResponseWriter, r *http.Request, pod string) {
@@ -70,7 +76,9 @@ func (l *logTaker) take(w http.ResponseWriter, r *http.Request, pod string) {
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(logTime))
-	b.Text = make([]byte, r.ContentLength)
+	room := l.room.Get().(*[LongestLog]byte)
+	defer l.room.Put(room)
+	b.Text = room[:r.ContentLength]
 	if _, err := io.ReadFull(r.Body, b.Text); err != nil {
 		l.pace.spend(pod) // it had a place for nothing
 		fail(w, errors.New("it did not come whole"))

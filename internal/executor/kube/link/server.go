@@ -30,7 +30,8 @@ const (
 	logsAtOnce = 8        // of these that are written at the same time
 	logTime    = 5 * time.Second
 	maxConns   = 8192
-	codeTime   = 30 * time.Minute // for a whole download
+	codeTime   = 30 * time.Second // for a download, and one more for each codeRate
+	codeRate   = 256 << 10        // bytes
 	headerTime = 10 * time.Second
 )
 
@@ -63,7 +64,8 @@ type Handler struct {
 	Told func(pod string, lines []byte) error
 	// Took takes what a pod's task used lately.
 	Took func(pod string, u Usage) error
-	// Log takes some of what a pod's task printed, and returns up to where its output is kept.
+	// Log takes some of what a pod's task printed, and returns up to where its output is kept. The
+	// text is the caller's when it returns.
 	Log func(pod string, b LogBlock) (kept int64, err error)
 	// Turn takes how far a pod's task is with its turns, and returns the rotation.
 	Turn func(pod string, ask TurnReport) (TurnAnswer, error)
@@ -117,12 +119,17 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener, log *slog.Logger) e
 }
 
 func (h *Handler) serve(ctx context.Context, l *tokenListener, log *slog.Logger) error {
-	slots := make(chan struct{}, maxCode)
+	slots, fetching := make(chan struct{}, maxCode), &oneEach{of: map[string]bool{}}
 	mux := http.NewServeMux()
 	route := func(pattern string, then podHandler) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { then(w, r, r.Context().Value(podKey{}).(string)) })
 	}
 	route("GET /v1/code", func(w http.ResponseWriter, _ *http.Request, pod string) {
+		if !fetching.enters(pod) {
+			fail(w, ErrSoon)
+			return
+		}
+		defer fetching.leaves(pod)
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
@@ -158,6 +165,8 @@ type podHandler = func(w http.ResponseWriter, r *http.Request, pod string)
 func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(callerKey{}).(*caller)
+		// A pod that does not read its answer holds nothing for long.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(3 * c.of.header))
 		if r.ContentLength != 0 { // also of unknown length: no body is waited for
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.of.header))
 		}
@@ -178,6 +187,9 @@ func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
 		case r.URL.Path != logPath && !asks.allows(pod, 1): // logs have a pace of their own
 			fail(w, ErrSoon)
 		default:
+			if c.of.crowded() {
+				w.Header().Set("Connection", "close")
+			}
 			then.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), podKey{}, pod)))
 		}
 	}
@@ -190,7 +202,8 @@ func (h *Handler) code(w http.ResponseWriter, pod string) {
 		return
 	}
 	defer file.Close()
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(codeTime))
+	within := codeTime + time.Duration(size/codeRate)*time.Second // others wait for its place
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within))
 	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	_, _ = io.Copy(w, file) // a pod that got less asks again
 }

@@ -24,6 +24,9 @@ const (
 	// lastAway is how long an end waits for a server that does not answer: what it does not take
 	// it reads of the kubelet.
 	lastAway = 3 * time.Second
+	// ownMemory is how much this program may take beside what it keeps, in bytes, before it
+	// collects its garbage all the time: it is memory of the task.
+	ownMemory = 16 << 20
 	// mostLeft is how much of what stands in the pipe at the end of a task is read: processes that
 	// it leaves may print for ever.
 	mostLeft = 1 << 20
@@ -69,6 +72,15 @@ func (p *printed) begin(ctx context.Context) {
 	go p.send(ctx)
 }
 
+// SendPrinted does with what comes from a pipe what process 1 does with what its task prints: it
+// passes it on to out, and sends it to the server. Of what the server does not take it keeps so
+// many bytes. finish ends it: it sends the rest, for some seconds.
+func SendPrinted(ctx context.Context, server *link.Client, keep int, in, out *os.File) (finish func()) {
+	p := newPrinted(server, keep, in, out)
+	p.begin(ctx)
+	return p.finish
+}
+
 // capturePrinted makes this program's standard output and error, which the task inherits, one pipe,
 // and begins to read it.
 func capturePrinted(ctx context.Context, server logServer, keep int) (*printed, error) {
@@ -81,6 +93,7 @@ func capturePrinted(ctx context.Context, server logServer, keep int) (*printed, 
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("take over the output of the task: %w", err)
 	}
+	debug.SetMemoryLimit(int64(keep) + ownMemory)
 	_ = debug.SetCrashOutput(log, debug.CrashOptions{}) // else a crash of this program is told to itself
 	for _, fd := range []int{unix.Stdout, unix.Stderr} {
 		if err := unix.Dup3(ends[1], fd, 0); err != nil { // it blocks, as programs expect
@@ -135,8 +148,10 @@ func (p *printed) take(text []byte) {
 	_, _ = p.out.Write(text)
 	p.mu.Lock()
 	for len(text) > 0 {
-		if n := len(p.parts); n == 0 || len(p.parts[n-1].text) >= link.LongestLog {
+		if n := len(p.parts); n == 0 {
 			p.parts = append(p.parts, printedPart{})
+		} else if len(p.parts[n-1].text) >= link.LongestLog { // the next is likely to be as long
+			p.parts = append(p.parts, printedPart{text: make([]byte, 0, link.LongestLog)})
 		}
 		last := &p.parts[len(p.parts)-1]
 		n := min(len(text), link.LongestLog-len(last.text))
@@ -146,7 +161,7 @@ func (p *printed) take(text []byte) {
 	}
 	for len(p.parts) > 1 && p.end-p.from > int64(p.keep) {
 		p.from += int64(len(p.parts[0].text))
-		p.parts = p.parts[1:]
+		p.drop()
 	}
 	p.mu.Unlock()
 	select {
@@ -174,9 +189,15 @@ func (p *printed) acknowledged(kept int64) {
 		n := min(kept-p.from, int64(len(p.parts[0].text)))
 		p.from += n
 		if p.parts[0].text = p.parts[0].text[n:]; len(p.parts[0].text) == 0 {
-			p.parts = p.parts[1:]
+			p.drop()
 		}
 	}
+}
+
+// drop forgets the oldest part, and gives its memory back. p.mu is held.
+func (p *printed) drop() {
+	p.parts[0] = printedPart{}
+	p.parts = p.parts[1:]
 }
 
 // send sends what is printed until it is over and all is sent.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -142,6 +143,35 @@ func TestATaskPrintsWhileTheServerIsAway(t *testing.T) {
 	want := "first\n" + all.String()[all.Len()-held:]
 	if gone := int64(all.Len() - len(want)); !s.whole || s.missing != gone || text != want {
 		t.Errorf("%d bytes came, %d are missing, want %d; whole %v", len(text), s.missing, gone, s.whole)
+	}
+}
+
+// What is kept takes hardly more memory than it has bytes, however much was printed before.
+func TestWhatIsKeptTakesItsOwnSize(t *testing.T) {
+	const keep, whole = 8 << 20, 40 << 20
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	p, out := prints(t, &takes{away: true}, keep)
+	text := bytes.Repeat([]byte("some line of a log\n"), 4000)
+	printed := int64(0)
+	for printed < whole {
+		n, err := out.Write(text)
+		if printed += int64(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testkit.Wait(t, "all is read", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.end == printed
+	})
+	if took := heap() - before; took > keep+2<<20 {
+		t.Errorf("%d bytes are held for %d that are kept", took, keep)
 	}
 }
 

@@ -44,40 +44,6 @@ type State struct {
 	Silent string
 }
 
-// Slim drops from a pod what Comb does not read once the pod is made: a server keeps a copy of
-// each.
-func Slim(pod *corev1.Pod) {
-	keep := corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulerName: pod.Spec.SchedulerName, Affinity: pod.Spec.Affinity,
-		ResourceClaims: pod.Spec.ResourceClaims, Resources: pod.Spec.Resources, Overhead: pod.Spec.Overhead}
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		slim := corev1.Container{Name: c.Name, Image: c.Image, WorkingDir: c.WorkingDir, Resources: c.Resources}
-		for j := range c.Env {
-			if c.Env[j].Name == ownVariables {
-				slim.Env = []corev1.EnvVar{{Name: ownVariables}}
-			}
-		}
-		keep.Containers = append(keep.Containers, slim)
-	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		keep.InitContainers = append(keep.InitContainers,
-			corev1.Container{Name: c.Name, Image: c.Image, RestartPolicy: c.RestartPolicy, Resources: c.Resources})
-	}
-	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; v.Name == tokenVolume {
-			keep.Volumes = []corev1.Volume{*v}
-		}
-	}
-	pod.Spec = keep
-	if of, has := pod.Labels[ClusterLabel]; has {
-		pod.Labels = map[string]string{ClusterLabel: of}
-	} else {
-		pod.Labels = nil
-	}
-	pod.Status.HostIP, pod.Status.HostIPs, pod.Status.PodIPs = "", nil, nil
-}
-
 // Look reads a pod. asked says that Comb has told it to end.
 func Look(pod *corev1.Pod, asked bool) State {
 	for _, c := range pod.Status.Conditions {
