@@ -1,14 +1,14 @@
 package kube_test
 
 import (
-	"fmt"
+	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/test/simapi"
 )
 
 // A pod costs its making and its binding, and nothing is asked about it. One with claims is bound
@@ -85,13 +85,16 @@ func TestNoteFailsOnce(t *testing.T) {
 	d := newDriver(t, 6)
 	d.api.Linger()
 	d.until("n0 is up", func() bool { return !d.isDown("n0") })
-	dir := filepath.Join(d.dir, "jobs", fmt.Sprint(d.next+1), "0.1", "0")
-	if err := os.MkdirAll(filepath.Join(dir, "pod.json"), 0o700); err != nil { // no file can be written there
+	d.api.Fail(simapi.Faults{Broken: 1000})
+	at := d.of("v", "n0", "n2")
+	kept := d.recordOf(at)
+	d.until("it is noted that pods may be made", func() bool { _, err := os.Stat(kept); return err == nil })
+	if err := errors.Join(os.Rename(kept, kept+".away"), os.Mkdir(kept, 0o700)); err != nil { // no line can be added
 		t.Fatal(err)
 	}
-	at := d.of("v", "n0", "n2")
-	d.until("it is tried", func() bool { return len(d.api.Objects("pods")) == 0 })
-	if err := os.Remove(filepath.Join(dir, "pod.json")); err != nil {
+	d.api.Fail(simapi.Faults{})
+	d.until("the first pod is made", func() bool { return len(d.api.Objects("pods")) == 1 })
+	if err := errors.Join(os.Remove(kept), os.Rename(kept+".away", kept)); err != nil {
 		t.Fatal(err)
 	}
 	for n := range int32(2) {

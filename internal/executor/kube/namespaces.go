@@ -498,25 +498,17 @@ func (s *podNamespaces) chosen(t *podTask) string {
 
 // ofGang is the namespace of other tasks of an attempt by their records, "" when there is none.
 func (s *podNamespaces) ofGang(t *podTask) string {
-	gang := filepath.Dir(t.dir)
-	list, err := os.ReadDir(gang)
-	if err != nil {
+	r, found := t.records.any()
+	if !found {
 		return ""
 	}
-	for _, d := range list {
-		other := podTask{dir: filepath.Join(gang, d.Name())}
-		if begun, err := other.load(); begun && err == nil {
-			return cmp.Or(other.record.Namespace, s.own())
-		}
-	}
-	return ""
+	return cmp.Or(r.Namespace, s.own())
 }
 
 // made reports whether a record says that Comb made a pod: a tenant may have removed its seal.
 func (s *podNamespaces) made(at model.AttemptID, n int32, pod *corev1.Pod) bool {
-	was := podTask{dir: s.e.taskDir(at, n)}
-	begun, err := was.load()
-	return begun && err == nil && cmp.Or(was.record.UID, was.record.Made) == pod.UID
+	was, begun, err := s.e.records(at).load(n)
+	return begun && err == nil && cmp.Or(was.UID, was.Made) == pod.UID
 }
 
 // forged reports whether a pod without a task is not Comb's: Comb's pod of that name was another
@@ -525,9 +517,8 @@ func (s *podNamespaces) forged(at model.AttemptID, n int32, pod *corev1.Pod) boo
 	if s.forgotten.has(at.Job) {
 		return true
 	}
-	was := podTask{dir: s.e.taskDir(at, n)}
-	begun, err := was.load()
-	own := cmp.Or(was.record.UID, was.record.Made)
+	was, begun, err := s.e.records(at).load(n)
+	own := cmp.Or(was.UID, was.Made)
 	return begun && err == nil && own != "" && own != pod.UID
 }
 
@@ -554,7 +545,7 @@ func (s *podNamespaces) stray(sp *podNamespace, pod *corev1.Pod) bool {
 	if known() {
 		return false // it was taken up meanwhile
 	}
-	e.add(&podTask{named: named{key: key, name: pod.Name, space: sp.name}, dir: e.taskDir(at, n), at: at,
+	e.add(&podTask{named: named{key: key, name: pod.Name, space: sp.name}, dir: e.taskDir(at, n), records: e.records(at), at: at,
 		uid: pod.UID, stray: true,
 		stopOrder: stopOrder{stop: true, grace: model.Duration(pods.DefaultGrace.Microseconds())}})
 	seen := e.seenOf(pods.NodeOf(pod))

@@ -24,7 +24,7 @@ import (
 // to the worker that settles it; the queue gives a key to one worker at a time.
 type podTask struct {
 	named
-	dir   string
+	dir   string // of its log; it is made with the first byte of that
 	at    model.AttemptID
 	start *model.Start     // nil for a stray
 	ts    *model.TaskStart // likewise
@@ -37,7 +37,9 @@ type podTask struct {
 	repeated bool         // its start was repeated: what is known is told again
 	turns    *podRotation // its rotation; nil for a stray alone. It is replaced, never changed
 
-	read        bool // the record was read
+	records     *gangRecords // of its attempt
+	read        bool         // the record was read
+	begun       bool         // its pod may have been made
 	record      record
 	refused     *model.TaskRefused // its pod is being ended, and then this is told
 	startTold   bool               // its start was told
@@ -54,6 +56,7 @@ type podTask struct {
 
 	lastReport turnReport       // what its pod reported of its turns; under Executor.turning
 	heard      time.Time        // when its pod last reported progress; under Executor.mu
+	ran        bool             // its start was told, or was known before; under Executor.mu
 	usage      []executor.Usage // its usage of the last minutes; under Executor.mu
 }
 
@@ -203,10 +206,6 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 		e.drop(t)
 		return 0, nil
 	}
-	begun, err := t.load()
-	if err != nil {
-		return 0, err
-	}
 	if t.space == "" {
 		again, err := e.spaces.decideNamespace(ctx, t, w.known)
 		switch {
@@ -216,10 +215,10 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 			return again, nil
 		}
 	}
-	if (begun || w.known) && e.spaces.blind(t) {
+	if (t.begun || w.known) && e.spaces.blind(t) {
 		return blindPause, nil
 	}
-	if t.space != "" && (begun || w.known) {
+	if t.space != "" && (t.begun || w.known) {
 		pod, err := t.in(e).Get(ctx, t.name) // the watched copy may be behind
 		switch {
 		case err != nil:
@@ -267,9 +266,10 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	if err := sp.pulls.add(ctx, sp.api, e.o.PullSecrets, pod, e.o.Log); err != nil {
 		return 0, err
 	}
-	if err := t.note(); err != nil {
+	if err := t.records.begin(t.space); err != nil {
 		return 0, err
 	}
+	t.begun = true
 	node := pods.NodeOf(pod)
 	pods.ChooseBinder(pod, e.node(node), e.others.ask(node) || e.spaces.releases(node))
 	made, err := t.in(e).Create(ctx, pod)
@@ -572,6 +572,7 @@ func (e *Executor) began(t *podTask, pod *corev1.Pod, s pods.State) {
 	}
 	f := model.TaskStarted{Attempt: t.at, Task: t.ts.Task, Host: s.Host}
 	e.mu.Lock()
+	t.ran = true
 	silent := t.lost
 	e.mu.Unlock()
 	switch {
@@ -583,10 +584,7 @@ func (e *Executor) began(t *podTask, pod *corev1.Pod, s pods.State) {
 	}
 	switch {
 	case t.log != nil:
-	case pods.HasOwnToken(pod) || (podLogs{e}).simulated(pod):
-		if err := t.sent.begin(t.dir); err != nil {
-			e.o.Log.Warn(logNotKept, "pod", t.name, "error", err)
-		}
+	case pods.HasOwnToken(pod) || (podLogs{e}).simulated(pod): // it sends its log, or has none
 	default:
 		t.log = podLogs{e}.followLog(t, podLogs{e}.copyLog)
 	}
