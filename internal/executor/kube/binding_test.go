@@ -39,6 +39,48 @@ func TestRequestsOfAPod(t *testing.T) {
 	}
 	d.until("their logs are read", func() bool { return d.api.Asked()["GET pods/log"] == 3 })
 	want("GET pods in comb", 3)
+	for n, at := range d.live() { // one ends by itself, the others are stopped
+		if n == 0 {
+			d.api.EndContainer(d.podOf(at, 0), 0)
+		} else {
+			d.end(at)
+		}
+	}
+	d.until("all are gone", func() bool { return len(d.api.Objects("pods")) == 0 })
+	want("DELETE pods", 3)
+	want("PATCH pods", 3)
+	want("GET pods in comb", d.api.Asked()["GET pods/log"]-3) // nothing but logs
+	d.finish()
+}
+
+// What a gang costs grows by two requests with each pod that starts, and by two with each that is
+// stopped.
+func TestRequestsOfAGang(t *testing.T) {
+	d := newDriver(t, 7)
+	d.api.Linger()
+	for i := range simNodes {
+		d.api.Simulate(nodeOf(i)) // no log is asked of them
+	}
+	d.until("the nodes are known", func() bool { return !d.isDown("n0") && !d.isDown("n1") && !d.isDown("n2") })
+	asked := d.api.Asked()
+	const size = 9
+	var on []cell.NodeName
+	for i := range size {
+		on = append(on, cell.NodeName([]string{"n0", "n2"}[i%2]))
+	}
+	at := d.of("v", on...)
+	for n := range int32(size) {
+		d.runsIn("comb", at, n)
+	}
+	d.end(at)
+	d.until("all are gone", func() bool { return len(d.api.Objects("pods")) == 0 })
+	now := d.api.Asked()
+	for what, want := range map[string]int{"POST pods": 2 * size, "DELETE pods": size, "PATCH pods": size,
+		"GET pods in comb": 0, "POST services": 1, "POST configmaps": 1} {
+		if got := now[what] - asked[what]; got != want {
+			t.Errorf("%s was asked for %d times for a gang of %d, want %d", what, got, size, want)
+		}
+	}
 	d.finish()
 }
 

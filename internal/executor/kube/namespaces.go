@@ -86,13 +86,28 @@ func (s *podNamespaces) watch(name string) {
 	s.e.goes(func() { controller.RunWithContext(ctx) })
 }
 
-// changed queues the task of a pod, and a stray of that name.
+// changed queues the task of a pod that the watch told of, but for what the task knows already: by
+// the answer to the making of its pod.
 func (s *podNamespaces) changed(space, pod string) {
-	s.e.queue.Add(pod)
+	seen := s.pod(space, pod)
+	s.e.mu.Lock()
+	t := s.e.tasks[pod]
+	known := t != nil && seen != nil && seen.ResourceVersion == t.made
+	s.e.mu.Unlock()
+	if !known {
+		s.settle(space, pod)
+	}
+}
+
+// settle queues the task of a pod, and a stray of that name.
+func (s *podNamespaces) settle(space, pod string) {
 	key := strayKey(space, pod)
 	s.e.mu.Lock()
-	stray := s.e.tasks[key] != nil
+	task, stray := s.e.tasks[pod] != nil, s.e.tasks[key] != nil
 	s.e.mu.Unlock()
+	if task {
+		s.e.queue.Add(pod)
+	}
 	if stray {
 		s.e.queue.Add(key)
 	}
@@ -165,7 +180,7 @@ func (sp *podNamespace) pod(name string) *corev1.Pod {
 func (s *podNamespaces) again() {
 	for _, sp := range s.all() {
 		for _, key := range sp.pods.ListKeys() {
-			s.changed(sp.name, baseOf(key))
+			s.settle(sp.name, baseOf(key))
 		}
 	}
 }

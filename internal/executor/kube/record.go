@@ -230,12 +230,11 @@ func (g *gangRecords) add(who string, r *record) (*os.File, error) {
 // makeFolder makes the folder of an attempt. Most often that of its job is missing as well, so it
 // is made without a look, which would cost more.
 func makeFolder(path string) error {
-	for _, path := range []string{filepath.Dir(path), path} {
-		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
+	_ = os.Mkdir(filepath.Dir(path), 0o700) // the next one fails where it is missing
+	if os.Mkdir(path, 0o700) == nil {
+		return nil
 	}
-	return nil
+	return os.MkdirAll(path, 0o700)
 }
 
 // load reads the record of a task. begun says that its pod may have been made.

@@ -31,6 +31,7 @@ type podTask struct {
 	stray bool             // no engine knows it: nothing is told of it
 
 	uid   types.UID // of its pod, once it is known
+	made  string    // the version of its pod as its making was answered
 	lost  bool      // it counts as ended already, with its node: nothing is told of it
 	known bool      // it may have been started before this server
 	stopOrder
@@ -53,6 +54,7 @@ type podTask struct {
 	shared   sharedState
 	fresh    freshPod
 	released time.Time // when Comb's finalizer was removed from its pod
+	asked    time.Time // when its pod was asked last to end
 
 	lastReport turnReport       // what its pod reported of its turns; under Executor.turning
 	heard      time.Time        // when its pod last reported progress; under Executor.mu
@@ -172,8 +174,10 @@ func (e *Executor) identify(t *podTask) {
 		return
 	}
 	e.mu.Lock()
-	t.uid = t.record.UID
-	e.mu.Unlock()
+	defer e.mu.Unlock()
+	if t.uid = t.record.UID; t.fresh.pod != nil {
+		t.made = t.fresh.pod.ResourceVersion
+	}
 }
 
 // repeat tells what was told before.
@@ -408,8 +412,8 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 		t.record.UID = "" // it was not written: it is taken over again
 		return 0, err
 	}
-	e.identify(t)
 	t.fresh.pod, t.fresh.at = pod, time.Now()
+	e.identify(t)
 	e.letFollow(t)
 	e.queue.Add(t.key)
 	return 0, nil
@@ -453,7 +457,21 @@ func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f mo
 		return err
 	}
 	e.events.on(pod, &t.said, eventRefused, func() string { return f.Reason })
-	return t.in(e).Delete(ctx, pod.Name, pod.UID, time.Second)
+	_, err := e.askToEnd(ctx, t, pod, time.Second)
+	return err
+}
+
+// askToEnd asks a pod to end that was not seen to end yet. Where it was asked just now the watch
+// is waited for, as long as it returns.
+func (e *Executor) askToEnd(ctx context.Context, t *podTask, pod *corev1.Pod, grace time.Duration) (time.Duration, error) {
+	if left := watchTime - time.Since(t.asked); left > 0 {
+		return left, nil
+	}
+	err := t.in(e).Delete(ctx, pod.Name, pod.UID, grace)
+	if err == nil {
+		t.asked = time.Now()
+	}
+	return 0, err
 }
 
 // takeOver takes over a pod whose making was not noted, if it is Comb's. A pod that is to end gets
@@ -516,7 +534,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	case w.stop || t.refused != nil:
 		if pod.DeletionTimestamp == nil {
 			sayEnds(e, t, pod, w)
-			return 0, t.in(e).Delete(ctx, pod.Name, pod.UID, w.grace)
+			return e.askToEnd(ctx, t, pod, w.grace)
 		}
 		return 0, nil
 	case state.Phase == pods.Waits:
@@ -738,7 +756,7 @@ func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time
 		t.released = time.Now()
 	}
 	if pod.DeletionTimestamp == nil {
-		return 0, t.in(e).Delete(ctx, pod.Name, pod.UID, 0)
+		return e.askToEnd(ctx, t, pod, 0)
 	}
 	return 0, nil
 }
