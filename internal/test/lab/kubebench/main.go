@@ -332,10 +332,10 @@ func (b *bench) small(ctx context.Context) error {
 	return nil
 }
 
-// gang takes 64 nodes of team b back for one job of 512 tasks.
+// gang takes 64 nodes of team b back for one job of 512 tasks, and then stops it.
 func (b *bench) gang(ctx context.Context) error {
 	tasks := min(512, b.nodes/2*gpus)
-	began := time.Now()
+	began, cost := time.Now(), b.parts.now()
 	s, err := b.client.Submit(ctx, rest.SubmitRequest{Source: job("gang", "b", "prod", tasks, 1)}, "")
 	if err == nil {
 		err = b.runs(ctx, rest.JobRef(s.ID), tasks)
@@ -344,6 +344,8 @@ func (b *bench) gang(ctx context.Context) error {
 		return err
 	}
 	b.Print(b.label+"_gang_runs", time.Since(began).Seconds(), "s", "pods", fmt.Sprint(tasks), "takes_back", "yes")
+	b.parts.now().since(cost).print(&b.Figures, b.label+"_gang", tasks)
+	began, cost = time.Now(), b.parts.now()
 	if _, err := b.client.Stop(ctx, rest.JobRef(s.ID), ""); err != nil {
 		return err
 	}
@@ -353,6 +355,8 @@ func (b *bench) gang(ctx context.Context) error {
 			return err
 		}
 		if j.Phase.Ended() {
+			b.Print(b.label+"_gang_ends", time.Since(began).Seconds(), "s", "pods", fmt.Sprint(tasks))
+			b.parts.now().since(cost).print(&b.Figures, b.label+"_gang_end", tasks)
 			return nil
 		}
 		time.Sleep(100 * time.Millisecond)
