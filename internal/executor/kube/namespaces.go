@@ -522,7 +522,7 @@ func (s *podNamespaces) ofGang(t *podTask) string {
 
 // made reports whether a record says that Comb made a pod: a tenant may have removed its seal.
 func (s *podNamespaces) made(at model.AttemptID, n int32, pod *corev1.Pod) bool {
-	was, begun, err := s.e.records(at).load(n)
+	was, begun, err := recordsOf(s.e, at).load(n)
 	return begun && err == nil && cmp.Or(was.UID, was.Made) == pod.UID
 }
 
@@ -532,7 +532,7 @@ func (s *podNamespaces) forged(at model.AttemptID, n int32, pod *corev1.Pod) boo
 	if s.forgotten.has(at.Job) {
 		return true
 	}
-	was, begun, err := s.e.records(at).load(n)
+	was, begun, err := recordsOf(s.e, at).load(n)
 	own := cmp.Or(was.UID, was.Made)
 	return begun && err == nil && own != "" && own != pod.UID
 }
@@ -560,8 +560,9 @@ func (s *podNamespaces) stray(sp *podNamespace, pod *corev1.Pod) bool {
 	if known() {
 		return false // it was taken up meanwhile
 	}
-	e.add(&podTask{named: named{key: key, name: pod.Name, space: sp.name}, dir: e.taskDir(at, n), records: e.records(at), at: at,
-		uid: pod.UID, stray: true,
+	records := recordsOf(e, at)
+	e.add(&podTask{named: named{key: key, name: pod.Name, space: sp.name},
+		dir: records.taskDir(n), noted: noted{records: records}, at: at, uid: pod.UID, stray: true,
 		stopOrder: stopOrder{stop: true, grace: model.Duration(pods.DefaultGrace.Microseconds())}})
 	seen := e.seenOf(pods.NodeOf(pod))
 	seen.lost[key], seen.strays[key] = true, named{key: key, name: pod.Name, space: sp.name}

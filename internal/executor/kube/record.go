@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -37,7 +36,10 @@ type record struct {
 
 // ran reports whether a task whose pod is gone has run, as far as its record says.
 func (r *record) ran() bool {
-	return r.Refused == nil && (r.Exit == nil && r.UID != "" || r.Exit != nil && r.Exit.Cause != model.NeverStarted)
+	if r.Exit != nil {
+		return r.Exit.Cause != model.NeverStarted
+	}
+	return r.Refused == nil && r.UID != ""
 }
 
 // gangRecords are the records of the tasks of one attempt, in one file. Each line of it is the
@@ -62,6 +64,13 @@ const (
 	taskRecordFile = "pod.json"
 )
 
+// recordsOf are those of the tasks of an attempt. Those of its strays are written besides: each
+// line is appended at once.
+func recordsOf(e *Executor, at model.AttemptID) *gangRecords {
+	return &gangRecords{dir: filepath.Join(e.jobDir(at.Job), strconv.Itoa(int(at.Gang))+"."+strconv.Itoa(int(at.N)))}
+}
+
+// taskDir is the folder of a task's log.
 func (g *gangRecords) taskDir(n int32) string { return filepath.Join(g.dir, strconv.Itoa(int(n))) }
 
 // load reads the record of a task. begun says that its pod may have been made.
@@ -221,7 +230,7 @@ func (g *gangRecords) add(who string, r *record) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = fmt.Fprintf(f, "\n%s %s\n", who, data); err != nil {
+	if _, err = f.WriteString("\n" + who + " " + string(data) + "\n"); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
@@ -235,6 +244,14 @@ func makeFolder(path string) error {
 		return nil
 	}
 	return os.MkdirAll(path, 0o700)
+}
+
+// noted is what is kept of a task on the disk.
+type noted struct {
+	records *gangRecords // of its attempt
+	read    bool         // the record was read
+	begun   bool         // its pod may have been made
+	record  record
 }
 
 // load reads the record of a task. begun says that its pod may have been made.

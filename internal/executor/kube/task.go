@@ -38,23 +38,19 @@ type podTask struct {
 	repeated bool         // its start was repeated: what is known is told again
 	turns    *podRotation // its rotation; nil for a stray alone. It is replaced, never changed
 
-	records     *gangRecords // of its attempt
-	read        bool         // the record was read
-	begun       bool         // its pod may have been made
-	record      record
+	noted
 	refused     *model.TaskRefused // its pod is being ended, and then this is told
 	startTold   bool               // its start was told
 	endTold     bool               // its end was told
 	unknownTold bool               // it was told that its state is unknown
 	waiting
-	said     podSaid
-	log      *logCopier
-	sent     sentLog // it has a lock of its own
-	checked  bool    // its claims were given what they ask for
-	shared   sharedState
-	fresh    freshPod
-	released time.Time // when Comb's finalizer was removed from its pod
-	asked    time.Time // when its pod was asked last to end
+	said    podSaid
+	log     *logCopier
+	sent    sentLog // it has a lock of its own
+	checked bool    // its claims were given what they ask for
+	shared  sharedState
+	fresh   freshPod
+	endRequests
 
 	lastReport turnReport       // what its pod reported of its turns; under Executor.turning
 	heard      time.Time        // when its pod last reported progress; under Executor.mu
@@ -154,10 +150,6 @@ func (e *Executor) settle(ctx context.Context, t *podTask, w wanted) (time.Durat
 	}
 	return e.follow(ctx, t, w, pod)
 }
-
-// watchTime is how long the watch may take to tell of a pod that was made. After it the API server
-// is asked.
-const watchTime = 5 * time.Second
 
 // newest is the task's pod: as the watch tells it, else as its making was answered.
 func (t *podTask) newest(watched *corev1.Pod) *corev1.Pod {
@@ -457,21 +449,8 @@ func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f mo
 		return err
 	}
 	e.events.on(pod, &t.said, eventRefused, func() string { return f.Reason })
-	_, err := e.askToEnd(ctx, t, pod, time.Second)
+	_, err := t.askToEnd(ctx, t.in(e), pod, time.Second)
 	return err
-}
-
-// askToEnd asks a pod to end that was not seen to end yet. Where it was asked just now the watch
-// is waited for, as long as it returns.
-func (e *Executor) askToEnd(ctx context.Context, t *podTask, pod *corev1.Pod, grace time.Duration) (time.Duration, error) {
-	if left := watchTime - time.Since(t.asked); left > 0 {
-		return left, nil
-	}
-	err := t.in(e).Delete(ctx, pod.Name, pod.UID, grace)
-	if err == nil {
-		t.asked = time.Now()
-	}
-	return 0, err
 }
 
 // takeOver takes over a pod whose making was not noted, if it is Comb's. A pod that is to end gets
@@ -534,7 +513,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	case w.stop || t.refused != nil:
 		if pod.DeletionTimestamp == nil {
 			sayEnds(e, t, pod, w)
-			return e.askToEnd(ctx, t, pod, w.grace)
+			return t.askToEnd(ctx, t.in(e), pod, w.grace)
 		}
 		return 0, nil
 	case state.Phase == pods.Waits:
@@ -745,18 +724,11 @@ func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time
 	if e.first(t) {
 		return 0, nil // the last of the others queues it
 	}
-	held := false
-	for _, f := range pod.Finalizers {
-		held = held || f == pods.Finalizer
-	}
-	if held && time.Since(t.released) > watchTime { // the seen pod may be older than the removal
-		if err := t.in(e).Release(ctx, pod, pods.Finalizer); err != nil {
-			return 0, err
-		}
-		t.released = time.Now()
+	if err := t.release(ctx, t.in(e), pod); err != nil {
+		return 0, err
 	}
 	if pod.DeletionTimestamp == nil {
-		return e.askToEnd(ctx, t, pod, 0)
+		return t.askToEnd(ctx, t.in(e), pod, 0)
 	}
 	return 0, nil
 }
