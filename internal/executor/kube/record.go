@@ -195,7 +195,8 @@ func (g *gangRecords) note(n int32, r *record, kept bool) error {
 }
 
 // sync puts a line on the disk that was written to an open file. One call does that for all that
-// wait for it: tasks of a gang often end together.
+// wait for it: tasks of a gang often end together. The file was made long before most often; with a
+// new one, file systems that keep a journal write its name and its folders as well.
 func (g *gangRecords) sync(f *os.File, line int) error {
 	g.syncing.Lock()
 	defer g.syncing.Unlock()
