@@ -46,11 +46,11 @@ func (l podLogs) ran(ref executor.LogRef) bool {
 	t := l.tasks[l.maker.Name(ref.Attempt, ref.Task)]
 	ran := t != nil && t.ran
 	l.mu.Unlock()
-	if t != nil {
-		return ran
+	if ran {
+		return true
 	}
 	r, begun, err := recordsOf(l.Executor, ref.Attempt).load(ref.Task)
-	return err == nil && begun && r.ran()
+	return err == nil && begun && r.ran() && (t == nil || r.Exit != nil) // else its pod may wait
 }
 
 // simulated reports whether a pod is on a node of kwok, which runs no containers and has no logs.

@@ -92,9 +92,9 @@ func (s *podNamespaces) changed(space, pod string) {
 	seen := s.pod(space, pod)
 	s.e.mu.Lock()
 	t := s.e.tasks[pod]
-	known := t != nil && seen != nil && seen.ResourceVersion == t.made
+	echo := t != nil && seen != nil && seen.ResourceVersion == t.made
 	s.e.mu.Unlock()
-	if !known {
+	if !echo {
 		s.settle(space, pod)
 	}
 }

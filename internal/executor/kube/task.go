@@ -54,7 +54,7 @@ type podTask struct {
 
 	lastReport turnReport       // what its pod reported of its turns; under Executor.turning
 	heard      time.Time        // when its pod last reported progress; under Executor.mu
-	ran        bool             // its start was told, or was known before; under Executor.mu
+	ran        bool             // it was seen to run; under Executor.mu
 	usage      []executor.Usage // its usage of the last minutes; under Executor.mu
 }
 
