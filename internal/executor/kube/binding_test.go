@@ -1,14 +1,14 @@
 package kube_test
 
 import (
-	"fmt"
+	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/test/simapi"
 )
 
 // A pod costs its making, and nothing is asked about it. One that owns a service is bound, too,
@@ -36,11 +36,48 @@ func TestRequestsOfAPod(t *testing.T) {
 	}
 	d.until("their logs are read", func() bool { return d.api.Asked()["GET pods/log"] == 3 })
 	want("GET pods in comb", 3)
-	gang := d.of("v", "n0", "n2")
-	d.runsIn("comb", gang, 0)
-	d.runsIn("comb", gang, 1)
-	want("POST services", 1)
-	want("POST pods", 3) // the first is bound
+	for n, at := range d.live() { // one ends by itself, the others are stopped
+		if n == 0 {
+			d.api.EndContainer(d.podOf(at, 0), 0)
+		} else {
+			d.end(at)
+		}
+	}
+	d.until("all are gone", func() bool { return len(d.api.Objects("pods")) == 0 })
+	want("DELETE pods", 3)
+	want("PATCH pods", 3)
+	want("GET pods in comb", d.api.Asked()["GET pods/log"]-3) // nothing but logs
+	d.finish()
+}
+
+// What a gang costs grows by one request with each pod that starts, and by two with each that is
+// stopped.
+func TestRequestsOfAGang(t *testing.T) {
+	d := newDriver(t, 7)
+	d.api.Linger()
+	for i := range simNodes {
+		d.api.Simulate(nodeOf(i)) // no log is asked of them
+	}
+	d.until("the nodes are known", func() bool { return !d.isDown("n0") && !d.isDown("n1") && !d.isDown("n2") })
+	asked := d.api.Asked()
+	const size = 9
+	var on []cell.NodeName
+	for i := range size {
+		on = append(on, cell.NodeName([]string{"n0", "n2"}[i%2]))
+	}
+	at := d.of("v", on...)
+	for n := range int32(size) {
+		d.runsIn("comb", at, n)
+	}
+	d.end(at)
+	d.until("all are gone", func() bool { return len(d.api.Objects("pods")) == 0 })
+	now := d.api.Asked()
+	for what, want := range map[string]int{"POST pods": size + 1, "DELETE pods": size, "PATCH pods": size,
+		"GET pods in comb": 0, "POST services": 1, "POST configmaps": 1} {
+		if got := now[what] - asked[what]; got != want {
+			t.Errorf("%s was asked for %d times for a gang of %d, want %d", what, got, size, want)
+		}
+	}
 	d.finish()
 }
 
@@ -87,13 +124,16 @@ func TestNoteFailsOnce(t *testing.T) {
 	d := newDriver(t, 6)
 	d.api.Linger()
 	d.until("n0 is up", func() bool { return !d.isDown("n0") })
-	dir := filepath.Join(d.dir, "jobs", fmt.Sprint(d.next+1), "0.1", "0")
-	if err := os.MkdirAll(filepath.Join(dir, "pod.json"), 0o700); err != nil { // no file can be written there
+	d.api.Fail(simapi.Faults{Broken: 1000})
+	at := d.of("v", "n0", "n2")
+	kept := d.recordOf(at)
+	d.until("it is noted that pods may be made", func() bool { _, err := os.Stat(kept); return err == nil })
+	if err := errors.Join(os.Rename(kept, kept+".away"), os.Mkdir(kept, 0o700)); err != nil { // no line can be added
 		t.Fatal(err)
 	}
-	at := d.of("v", "n0", "n2")
-	d.until("it is tried", func() bool { return len(d.api.Objects("pods")) == 0 })
-	if err := os.Remove(filepath.Join(dir, "pod.json")); err != nil {
+	d.api.Fail(simapi.Faults{})
+	d.until("the first pod is made", func() bool { return len(d.api.Objects("pods")) == 1 })
+	if err := errors.Join(os.Remove(kept), os.Rename(kept+".away", kept)); err != nil {
 		t.Fatal(err)
 	}
 	for n := range int32(2) {

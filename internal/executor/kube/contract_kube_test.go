@@ -400,8 +400,8 @@ func TestStrays(t *testing.T) {
 	}
 	testkit.Wait(t, "the task has started", started)
 	e.Close()
-	record := filepath.Join(dir, "jobs", "7", "0.1", "0", "pod.json")
-	if err := os.WriteFile(record, []byte(`{"exit":{"code":3}}`), 0o600); err != nil {
+	record := filepath.Join(dir, "jobs", "7", "0.1", "pods")
+	if err := os.WriteFile(record, []byte("\n0 {\"exit\":{\"code\":3}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	e = open()

@@ -279,12 +279,14 @@ func (e *Executor) start(a model.Action) {
 	grace, stopped := e.stopped[a.Attempt]
 	delete(e.stopped, a.Attempt)
 	h := &home{known: a.Known, whose: executor.IdentityOf(a.Start.Job, e.o.Identity)}
+	records := recordsOf(e, a.Attempt)
 	for i := range a.Start.Tasks {
 		ts := &a.Start.Tasks[i]
 		name := e.maker.Name(a.Attempt, ts.Task)
 		if e.tasks[name] == nil {
 			e.add(&podTask{named: named{key: name, name: name, home: h},
-				dir: e.taskDir(a.Attempt, ts.Task), at: a.Attempt, start: a.Start, ts: ts, known: a.Known,
+				dir: records.taskDir(ts.Task), noted: noted{records: records}, at: a.Attempt,
+				start: a.Start, ts: ts, known: a.Known,
 				stopOrder: stopOrder{stop: stopped, grace: grace}})
 			delete(e.seenOf(string(ts.Place.Node)).lost, name)
 			if a.Known {
@@ -490,14 +492,14 @@ func (e *Executor) jobDir(id model.JobID) string {
 	return filepath.Join(e.o.Dir, fmt.Sprint(int64(id)))
 }
 
-func (e *Executor) taskDir(at model.AttemptID, n int32) string {
-	return filepath.Join(e.jobDir(at.Job), fmt.Sprintf("%d.%d", at.Gang, at.N), fmt.Sprint(n))
-}
-
 // OpenLog implements executor.Executor. A pod has one stream: both outputs of a task are in its
 // standard output.
 func (e *Executor) OpenLog(ref executor.LogRef, from int64) (executor.Log, error) {
-	l, err := readLog(e.taskDir(ref.Attempt, ref.Task), from)
+	dir := recordsOf(e, ref.Attempt).taskDir(ref.Task)
+	l, err := readLog(dir, from)
+	if errors.Is(err, executor.ErrNoLog) && (podLogs{e}).ran(ref) { // it has printed nothing
+		l, err = executor.Log{ReadCloser: &reader{dir: dir}}, nil
+	}
 	if err != nil || ref.Stream == executor.Stdout {
 		return l, err
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
@@ -37,6 +38,19 @@ func (l podLogs) rest() {
 	for _, t := range list {
 		t.sent.rest()
 	}
+}
+
+// ran reports whether a task has run.
+func (l podLogs) ran(ref executor.LogRef) bool {
+	l.mu.Lock()
+	t := l.tasks[l.maker.Name(ref.Attempt, ref.Task)]
+	ran := t != nil && t.ran
+	l.mu.Unlock()
+	if ran {
+		return true
+	}
+	r, begun, err := recordsOf(l.Executor, ref.Attempt).load(ref.Task)
+	return err == nil && begun && r.ran() && (t == nil || r.Exit != nil) // else its pod may wait
 }
 
 // simulated reports whether a pod is on a node of kwok, which runs no containers and has no logs.

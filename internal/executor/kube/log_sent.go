@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -27,15 +25,6 @@ const logNotKept = "a log is not kept for now: its pod keeps it for a while, and
 
 // unusedFor is after how long without news the files of a log are closed.
 const unusedFor = time.Minute
-
-// begin makes an empty log, so that it is known to have begun.
-func (l *sentLog) begin(dir string) error {
-	f, err := os.OpenFile(filepath.Join(dir, textFile), os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
 
 // end ends what a pod that has ended can send, and reports whether all of its log is kept.
 func (l *sentLog) end(dir string) (whole bool, err error) {
@@ -112,8 +101,8 @@ func (s *logStore) Take(b link.LogBlock) (kept int64, err error) {
 // ownLine is a line that Comb itself writes into a log.
 func (s *logStore) ownLine(words string) []byte {
 	last := []byte{'\n'}
-	if n := s.kept[len(s.kept)-1].size; n > 0 {
-		_, _ = s.text.ReadAt(last, n-1)
+	if n := len(s.kept); n > 0 && s.kept[n-1].size > 0 {
+		_, _ = s.text.ReadAt(last, s.kept[n-1].size-1)
 	}
 	line := "[comb: " + words + "]\n"
 	if last[0] != '\n' {
@@ -131,6 +120,9 @@ const (
 
 // tail is the end of the log, as far as it is as the task printed it.
 func (s *logStore) tail() ([]byte, error) {
+	if len(s.kept) == 0 {
+		return nil, nil
+	}
 	from := max(s.mark.Text, s.mark.Size-tailBytes)
 	l, err := readLog(s.dir, from)
 	if err != nil {

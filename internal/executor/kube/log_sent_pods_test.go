@@ -3,6 +3,8 @@ package kube_test
 import (
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -40,6 +42,9 @@ func TestLogsThatPodsSend(t *testing.T) {
 	d.until("all have begun", func() bool { return d.told("TaskStarted") == 3 })
 	if text, err := d.logOf(whole); text != "" || err != nil {
 		t.Errorf("before it prints its log is %q, %v", text, err)
+	}
+	if _, err := d.logOf(model.AttemptID{Job: whole.Job, N: 2}); !errors.Is(err, executor.ErrNoLog) {
+		t.Errorf("the log of an attempt that has not begun: %v", err)
 	}
 	if kept, err := send(whole, 0, "one\n", false); kept != 4 || err != nil {
 		t.Fatalf("%d are kept, %v", kept, err)
@@ -83,6 +88,9 @@ func TestLogsThatPodsSend(t *testing.T) {
 		if text, err := d.logOf(at); text != want || err != nil {
 			t.Errorf("of %v is kept %q, want %q: %v", at, text, want, err)
 		}
+	}
+	if list, err := os.ReadDir(filepath.Dir(d.recordOf(simulated))); err != nil || len(list) != 1 {
+		t.Errorf("of a task that printed nothing there are the files %v, %v", list, err)
 	}
 	d.finish()
 }

@@ -42,11 +42,12 @@ type logMark struct {
 // ErrNotWritten says that text could not be written, such as on a full disk.
 var ErrNotWritten = errors.New("the log cannot be written")
 
-// logStore writes one log. Only one goroutine may use it.
+// logStore writes one log. Only one goroutine may use it. Its folder and its files are made with
+// the first byte of text.
 type logStore struct {
 	dir         string
 	kept        []segment
-	text, marks *os.File // text is the last of the kept files
+	text, marks *os.File // text is the last of the kept files; nil until there are some
 	mark        logMark
 	bytes, head int64 // the size of one file, and of the kept first lines
 	torn        bool  // the files may hold more than the mark says, since a write failed
@@ -56,10 +57,13 @@ type logStore struct {
 func openLogStore(dir string) (*logStore, error) {
 	s := &logStore{dir: dir, bytes: fileBytes, head: headBytes}
 	var err error
-	if s.marks, err = os.OpenFile(filepath.Join(dir, markFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	s.marks, err = os.OpenFile(filepath.Join(dir, markFile), os.O_RDWR, 0)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if data, err := io.ReadAll(io.LimitReader(s.marks, 4096)); err == nil {
+	if s.marks == nil {
+		err = nil
+	} else if data, err := io.ReadAll(io.LimitReader(s.marks, 4096)); err == nil {
 		_ = json.Unmarshal(bytes.TrimRight(data, "\x00 \n"), &s.mark) // no mark yet: the log begins
 	}
 	if s.kept, err = segments(dir); err == nil {
@@ -112,7 +116,7 @@ func (s *logStore) takeUp() error {
 		s.kept = s.kept[:n-1]
 	}
 	if len(s.kept) == 0 {
-		return s.next(s.mark.Size)
+		return nil
 	}
 	last := &s.kept[len(s.kept)-1]
 	last.size = s.mark.Size - last.base
@@ -141,7 +145,14 @@ func (s *logStore) next(base int64) error {
 		s.kept = slices.Delete(s.kept, oldest, oldest+1)
 	}
 	now := segment{name: nameOf(base), base: base}
-	f, err := os.OpenFile(filepath.Join(s.dir, now.name), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	path := filepath.Join(s.dir, now.name)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(s.dir, 0o700); err != nil {
+			return err
+		}
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	}
 	if err != nil {
 		return err
 	}
@@ -248,22 +259,31 @@ func cut(line []byte) (at time.Time, rest []byte, ok bool) {
 }
 
 // write appends text, and then moves the mark to now and so much further. Until all is written the
-// old mark holds.
-func (s *logStore) write(text []byte, now logMark) error {
+// old mark holds. While nothing was printed the mark is in memory alone.
+func (s *logStore) write(text []byte, now logMark) (err error) {
 	now.Size = s.mark.Size
 	for len(text) > 0 {
-		last := &s.kept[len(s.kept)-1]
-		if last.size >= s.bytes {
+		if n := len(s.kept); n == 0 || s.kept[n-1].size >= s.bytes {
 			if err := s.next(now.Size); err != nil {
 				return err
 			}
 			continue
 		}
+		last := &s.kept[len(s.kept)-1]
 		n, err := s.text.WriteAt(text[:min(int64(len(text)), s.bytes-last.size)], last.size)
 		if err != nil {
 			return err
 		}
 		last.size, now.Size, text = last.size+int64(n), now.Size+int64(n), text[n:]
+	}
+	if s.marks == nil && len(s.kept) == 0 {
+		s.mark = now
+		return nil
+	}
+	if s.marks == nil {
+		if s.marks, err = os.OpenFile(filepath.Join(s.dir, markFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+			return err
+		}
 	}
 	data, err := json.Marshal(now)
 	if err != nil {
@@ -280,7 +300,9 @@ func (s *logStore) Close() {
 	if s.text != nil {
 		s.text.Close()
 	}
-	s.marks.Close()
+	if s.marks != nil {
+		s.marks.Close()
+	}
 }
 
 // lastLine is the last line of the log in a folder that is not blank, for a message: without what

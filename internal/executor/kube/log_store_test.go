@@ -27,6 +27,9 @@ func printed(lines ...string) string {
 func read(t *testing.T, dir string, from int64) string {
 	t.Helper()
 	l, err := readLog(dir, from)
+	if errors.Is(err, executor.ErrNoLog) {
+		return "" // there is no file before its first byte
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,10 +173,7 @@ func TestASlowReader(t *testing.T) {
 	defer s.Close()
 	s.bytes, s.head = 100, 30
 	var all strings.Builder
-	l, err := readLog(dir, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := executor.Log{ReadCloser: &reader{dir: dir}} // as before its first byte
 	at, cuts := int64(0), 0
 	for i := range 4000 {
 		text := fmt.Sprintf("%d\n", i)

@@ -87,13 +87,28 @@ func (s *podNamespaces) watch(name string) {
 	s.e.goes(func() { controller.RunWithContext(ctx) })
 }
 
-// changed queues the task of a pod, and a stray of that name.
+// changed queues the task of a pod that the watch told of, but for what the task knows already: by
+// the answer to the making of its pod.
 func (s *podNamespaces) changed(space, pod string) {
-	s.e.queue.Add(pod)
+	seen := s.pod(space, pod)
+	s.e.mu.Lock()
+	t := s.e.tasks[pod]
+	echo := t != nil && seen != nil && seen.ResourceVersion == t.made
+	s.e.mu.Unlock()
+	if !echo {
+		s.settle(space, pod)
+	}
+}
+
+// settle queues the task of a pod, and a stray of that name.
+func (s *podNamespaces) settle(space, pod string) {
 	key := strayKey(space, pod)
 	s.e.mu.Lock()
-	stray := s.e.tasks[key] != nil
+	task, stray := s.e.tasks[pod] != nil, s.e.tasks[key] != nil
 	s.e.mu.Unlock()
+	if task {
+		s.e.queue.Add(pod)
+	}
 	if stray {
 		s.e.queue.Add(key)
 	}
@@ -166,7 +181,7 @@ func (sp *podNamespace) pod(name string) *corev1.Pod {
 func (s *podNamespaces) again() {
 	for _, sp := range s.all() {
 		for _, key := range sp.pods.ListKeys() {
-			s.changed(sp.name, baseOf(key))
+			s.settle(sp.name, baseOf(key))
 		}
 	}
 }
@@ -528,25 +543,17 @@ func (s *podNamespaces) chosen(t *podTask) string {
 
 // ofGang is the namespace of other tasks of an attempt by their records, "" when there is none.
 func (s *podNamespaces) ofGang(t *podTask) string {
-	gang := filepath.Dir(t.dir)
-	list, err := os.ReadDir(gang)
-	if err != nil {
+	r, found := t.records.any()
+	if !found {
 		return ""
 	}
-	for _, d := range list {
-		other := podTask{dir: filepath.Join(gang, d.Name())}
-		if begun, err := other.load(); begun && err == nil {
-			return cmp.Or(other.record.Namespace, s.own())
-		}
-	}
-	return ""
+	return cmp.Or(r.Namespace, s.own())
 }
 
 // made reports whether a record says that Comb made a pod: a tenant may have removed its seal.
 func (s *podNamespaces) made(at model.AttemptID, n int32, pod *corev1.Pod) bool {
-	was := podTask{dir: s.e.taskDir(at, n)}
-	begun, err := was.load()
-	return begun && err == nil && cmp.Or(was.record.UID, was.record.Made) == pod.UID
+	was, begun, err := recordsOf(s.e, at).load(n)
+	return begun && err == nil && cmp.Or(was.UID, was.Made) == pod.UID
 }
 
 // forged reports whether a pod without a task is not Comb's: Comb's pod of that name was another
@@ -555,9 +562,8 @@ func (s *podNamespaces) forged(at model.AttemptID, n int32, pod *corev1.Pod) boo
 	if s.forgotten.has(at.Job) {
 		return true
 	}
-	was := podTask{dir: s.e.taskDir(at, n)}
-	begun, err := was.load()
-	own := cmp.Or(was.record.UID, was.record.Made)
+	was, begun, err := recordsOf(s.e, at).load(n)
+	own := cmp.Or(was.UID, was.Made)
 	return begun && err == nil && own != "" && own != pod.UID
 }
 
@@ -584,8 +590,9 @@ func (s *podNamespaces) stray(sp *podNamespace, pod *corev1.Pod) bool {
 	if known() {
 		return false // it was taken up meanwhile
 	}
-	e.add(&podTask{named: named{key: key, name: pod.Name, space: sp.name}, dir: e.taskDir(at, n), at: at,
-		uid: pod.UID, stray: true,
+	records := recordsOf(e, at)
+	e.add(&podTask{named: named{key: key, name: pod.Name, space: sp.name},
+		dir: records.taskDir(n), noted: noted{records: records}, at: at, uid: pod.UID, stray: true,
 		stopOrder: stopOrder{stop: true, grace: model.Duration(pods.DefaultGrace.Microseconds())}})
 	seen := e.seenOf(pods.NodeOf(pod))
 	seen.lost[key], seen.strays[key] = true, named{key: key, name: pod.Name, space: sp.name}

@@ -521,7 +521,7 @@ func TestKilledWhileAPodIsMade(t *testing.T) {
 }
 
 func (d *driver) recordOf(at model.AttemptID) string {
-	return filepath.Join(d.dir, "jobs", strconv.FormatInt(int64(at.Job), 10), "0.1", "0", "pod.json")
+	return filepath.Join(d.dir, "jobs", strconv.FormatInt(int64(at.Job), 10), "0.1", "pods")
 }
 
 // cutRecord leaves of the record of a task what was noted before its pod had all that it needs.
@@ -531,7 +531,7 @@ func (d *driver) cutRecord(at model.AttemptID) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	before, _, noted := strings.Cut(string(text), `{"uid"`)
+	before, _, noted := strings.Cut(string(text), `0 {"uid"`)
 	if !noted || !strings.Contains(before, `"made"`) {
 		d.t.Fatalf("its record is %q: which pod was made is not noted before all else", text)
 	}

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,48 +34,242 @@ type record struct {
 	Devices []string `json:"devices,omitempty"`
 }
 
-const recordFile = "pod.json"
+// ran reports whether a task whose pod is gone has run, as far as its record says.
+func (r *record) ran() bool {
+	if r.Exit != nil {
+		return r.Exit.Cause != model.NeverStarted
+	}
+	return r.Refused == nil && r.UID != ""
+}
 
-// load reads the record, which is the last whole line of its file. begun says that there is one.
-func (t *podTask) load() (begun bool, err error) {
-	data, err := os.ReadFile(filepath.Join(t.dir, recordFile))
+// gangRecords are the records of the tasks of one attempt, in one file. Each line of it is the
+// number of a task, a blank and its record. The last whole line of a task counts. The first line
+// has anyTask in place of a number, and says that pods of the attempt may have been made.
+type gangRecords struct {
+	dir string // of the attempt; it is made with the first line
+
+	mu      sync.Mutex
+	none    bool // there was no folder when this process looked: only what it writes is there
+	begun   bool // the first line was written by this process
+	written int  // so many lines were written by it
+
+	syncing sync.Mutex // held while the file is synced; before mu
+	synced  int        // so many of these lines are on the disk
+}
+
+const (
+	recordsFile = "pods"
+	anyTask     = "*"
+	// taskRecordFile is where versions before this one kept the record of a task, in its folder.
+	taskRecordFile = "pod.json"
+)
+
+// recordsOf are those of the tasks of an attempt. Those of its strays are written besides: each
+// line is appended at once.
+func recordsOf(e *Executor, at model.AttemptID) *gangRecords {
+	return &gangRecords{dir: filepath.Join(e.jobDir(at.Job), strconv.Itoa(int(at.Gang))+"."+strconv.Itoa(int(at.N)))}
+}
+
+// taskDir is the folder of a task's log.
+func (g *gangRecords) taskDir(n int32) string { return filepath.Join(g.dir, strconv.Itoa(int(n))) }
+
+// load reads the record of a task. begun says that its pod may have been made.
+func (g *gangRecords) load(n int32) (r record, begun bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.none {
+		return r, false, nil
+	}
+	data, err := os.ReadFile(filepath.Join(g.dir, recordsFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		if _, err := os.Lstat(g.dir); errors.Is(err, fs.ErrNotExist) {
+			g.none = true
+			return r, false, nil
+		}
+		err = nil
+	}
+	if err != nil {
+		return r, false, err
+	}
+	if r, begun = lastRecord(data, strconv.Itoa(int(n))); begun {
+		return r, true, nil
+	}
+	if r, begun, err = loadTaskRecord(g.taskDir(n)); err != nil || begun {
+		return r, begun, err
+	}
+	r, begun = lastRecord(data, anyTask)
+	return r, begun, nil
+}
+
+// lastRecord is the last whole record among lines, of those that begin with a word and a blank.
+func lastRecord(data []byte, who string) (r record, found bool) {
+	begins := []byte("\n" + who + " ")
+	for {
+		from := bytes.LastIndex(data, begins)
+		if from < 0 {
+			return record{}, false
+		}
+		line, _, _ := bytes.Cut(data[from+len(begins):], []byte{'\n'})
+		r = record{}
+		if json.Unmarshal(line, &r) == nil { // else it is torn: by a crash, or a full disk
+			return r, true
+		}
+		data = data[:from]
+	}
+}
+
+// loadTaskRecord reads what a version before this one kept of a task, in the task's folder.
+func loadTaskRecord(dir string) (r record, found bool, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, taskRecordFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, false, nil
 	}
 	for err == nil && len(data) > 0 {
 		data = bytes.TrimSuffix(data, []byte("\n"))
 		from := bytes.LastIndexByte(data, '\n') + 1
-		r := t.record
-		if json.Unmarshal(data[from:], &r) == nil { // else it is torn: by a crash, or a full disk
-			t.record = r
-			return true, nil
+		r = record{}
+		if json.Unmarshal(data[from:], &r) == nil { // else it is torn
+			return r, true, nil
 		}
 		data = data[:from]
 	}
-	return false, err
+	return record{}, false, err
 }
 
-// note adds a line to the record. A crash of the machine may lose it: then the API server and the
-// seal tell the same.
-func (t *podTask) note() error {
-	data, err := json.Marshal(&t.record)
+// any returns the record of some task.
+func (g *gangRecords) any() (r record, found bool) {
+	data, err := os.ReadFile(filepath.Join(g.dir, recordsFile))
+	if err == nil {
+		for line := range bytes.Lines(data) {
+			_, text, _ := bytes.Cut(line, []byte{' '})
+			if r = (record{}); json.Unmarshal(text, &r) == nil {
+				return r, true
+			}
+		}
+	}
+	list, err := os.ReadDir(g.dir)
+	if err != nil {
+		return record{}, false
+	}
+	for _, d := range list {
+		if !d.IsDir() {
+			continue
+		}
+		if r, found, err = loadTaskRecord(filepath.Join(g.dir, d.Name())); found && err == nil {
+			return r, true
+		}
+	}
+	return record{}, false
+}
+
+// begin notes, once for all of them, that pods of the attempt may be made now, in a namespace.
+func (g *gangRecords) begin(space string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.begun {
+		return nil
+	}
+	f, err := g.add(anyTask, &record{Namespace: space})
+	if err == nil {
+		err = f.Close()
+	}
+	g.begun = err == nil
+	return err
+}
+
+// note adds the record of a task. A crash of the machine may lose it unless it is kept: then it is
+// on the disk when this returns.
+func (g *gangRecords) note(n int32, r *record, kept bool) error {
+	g.mu.Lock()
+	f, err := g.add(strconv.Itoa(int(n)), r)
+	g.written++
+	line := g.written
+	g.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(t.dir, recordFile)
+	if kept {
+		err = g.sync(f, line)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// sync puts a line on the disk that was written to an open file. One call does that for all that
+// wait for it: tasks of a gang often end together. The file was made long before most often; with a
+// new one, file systems that keep a journal write its name and its folders as well.
+func (g *gangRecords) sync(f *os.File, line int) error {
+	g.syncing.Lock()
+	defer g.syncing.Unlock()
+	if g.synced >= line {
+		return nil
+	}
+	g.mu.Lock()
+	written := g.written
+	g.mu.Unlock()
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	g.synced = written
+	return nil
+}
+
+// add appends a line, which begins by ending what a torn write left, and returns the open file.
+// g.mu is held.
+func (g *gangRecords) add(who string, r *record) (*os.File, error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(g.dir, recordsFile)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(t.dir, 0o700); err != nil {
-			return err
+		if err := makeFolder(g.dir); err != nil {
+			return nil, err
 		}
 		f, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = f.Write(append(append([]byte("\n"), data...), '\n')) // ends what a torn write left
-	return errors.Join(err, f.Close())
+	if _, err = f.WriteString("\n" + who + " " + string(data) + "\n"); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
+
+// makeFolder makes the folder of an attempt. Most often that of its job is missing as well, so it
+// is made without a look, which would cost more.
+func makeFolder(path string) error {
+	_ = os.Mkdir(filepath.Dir(path), 0o700) // the next one fails where it is missing
+	if os.Mkdir(path, 0o700) == nil {
+		return nil
+	}
+	return os.MkdirAll(path, 0o700)
+}
+
+// noted is what is kept of a task on the disk.
+type noted struct {
+	records *gangRecords // of its attempt
+	read    bool         // the record was read
+	begun   bool         // its pod may have been made
+	record  record
+}
+
+// load reads the record of a task. begun says that its pod may have been made.
+func (t *podTask) load() (begun bool, err error) {
+	r, begun, err := t.records.load(t.number())
+	if err == nil && begun {
+		t.record, t.begun = r, true
+	}
+	return begun, err
+}
+
+// note adds the record of a task. A crash of the machine may lose it: then the API server and the
+// seal tell the same.
+func (t *podTask) note() error { return t.records.note(t.number(), &t.record, false) }
+
+// save adds the record of a task; it is on the disk when this returns.
+func (t *podTask) save() error { return t.records.note(t.number(), &t.record, true) }
 
 // noteCreated notes which pod is a task's, before the pod gets what it needs to start. If that pod
 // is gone later, a user has removed it with its finalizers, and it may still run: no other is made
@@ -88,16 +284,4 @@ func (t *podTask) noteCreated(pod *corev1.Pod) error {
 		t.record.Made = "" // it was not written
 	}
 	return err
-}
-
-// save replaces the record; it is on the disk when this returns.
-func (t *podTask) save() error {
-	data, err := json.Marshal(&t.record)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(t.dir, 0o700); err != nil {
-		return err
-	}
-	return writeSynced(filepath.Join(t.dir, recordFile), string(data)+"\n")
 }

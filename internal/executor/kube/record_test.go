@@ -3,6 +3,8 @@ package kube
 import (
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -10,57 +12,137 @@ import (
 	"github.com/combsched/comb/internal/core/model"
 )
 
-// The last whole line of a record counts, whatever was torn behind it or before.
+// recordsIn are those of an attempt below a folder, as another process has them.
+func recordsIn(jobs string) *gangRecords { return &gangRecords{dir: filepath.Join(jobs, "7", "0.1")} }
+
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The last whole line of a task counts, whatever was torn behind it or before.
 func TestRecord(t *testing.T) {
-	one := podTask{dir: filepath.Join(t.TempDir(), "0.1", "0")}
-	path := filepath.Join(one.dir, recordFile)
-	wants := func(what string, begun bool, uid types.UID) {
+	jobs := t.TempDir()
+	g := recordsIn(jobs)
+	path := filepath.Join(g.dir, recordsFile)
+	wants := func(what string, n int32, begun bool, uid types.UID) {
 		t.Helper()
-		read := podTask{dir: one.dir}
-		if got, err := read.load(); err != nil || got != begun || read.record.UID != uid {
-			t.Errorf("%s: begun %v with %q, %v; want %v with %q", what, got, read.record.UID, err, begun, uid)
+		r, got, err := recordsIn(jobs).load(n)
+		if err != nil || got != begun || r.UID != uid {
+			t.Errorf("%s: begun %v with %q, %v; want %v with %q", what, got, r.UID, err, begun, uid)
 		}
 	}
-	add := func(text string) {
+	ok := func(err error) {
 		t.Helper()
-		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close()
-		if _, err := f.WriteString(text); err != nil {
+	}
+	wants("nothing", 1, false, "")
+	ok(g.begin("red"))
+	wants("a pod that may be there", 1, true, "")
+	if r, found := recordsIn(jobs).any(); !found || r.Namespace != "red" {
+		t.Errorf("the attempt is found %v in namespace %q", found, r.Namespace)
+	}
+	ok(g.note(1, &record{UID: "a"}, false))
+	ok(g.note(11, &record{UID: "eleven"}, false))
+	wants("a pod", 1, true, "a")
+	wants("one of a longer number", 11, true, "eleven")
+	wants("another task of the gang", 2, true, "")
+	appendTo(t, path, `1 {"uid": "b`)
+	wants("behind a torn line", 1, true, "a")
+	appendTo(t, path, "\n1 {\"uid\": \"b")
+	wants("behind two", 1, true, "a")
+	ok(g.note(1, &record{UID: "c"}, false))
+	wants("a line behind a torn one", 1, true, "c")
+	ok(g.note(1, &record{UID: "c", Exit: &model.Exit{Code: 3}}, true))
+	if r, _, err := recordsIn(jobs).load(1); err != nil || r.Exit == nil || r.Exit.Code != 3 {
+		t.Errorf("its end is %+v, %v", r.Exit, err)
+	}
+	ok(os.WriteFile(path, []byte("\n* {\"names"), 0o600))
+	wants("a torn first line alone: no pod was made", 1, false, "")
+	ok(g.note(1, &record{UID: "d"}, true))
+	wants("a line behind it", 1, true, "d")
+	wants("another one", 2, false, "")
+}
+
+// A record is read as an earlier version wrote it, also where this one has begun to write.
+func TestRecordOfAnEarlierVersion(t *testing.T) {
+	jobs := t.TempDir()
+	g := recordsIn(jobs)
+	for n, text := range map[int32]string{
+		0: "\n{}\n\n{\"made\":\"zero\"}\n\n{\"uid\":\"zero\",\"made\":\"zero\",\"namespace\":\"red\"}\n",
+		1: `{"uid":"one","namespace":"red"}`,
+		2: "\n{\"namespace\":\"red\"}\n\n{\"uid\":\"tw",
+		3: "\n{\"uid\":\"th",
+	} {
+		dir := g.taskDir(n)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, taskRecordFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	keep := func(write func() error) {
+	wants := func(n int32, begun bool, uid types.UID) {
 		t.Helper()
-		if err := write(); err != nil {
-			t.Fatal(err)
+		r, got, err := recordsIn(jobs).load(n)
+		if err != nil || got != begun || r.UID != uid || begun && r.Namespace != "red" {
+			t.Errorf("of task %d begun %v with %+v, %v; want %v with %q", n, got, r, err, begun, uid)
 		}
 	}
-	wants("nothing", false, "")
-	keep(one.note)
-	wants("a pod that may be there", true, "")
-	one.record.UID = "a"
-	keep(one.note)
-	wants("a pod", true, "a")
-	add(`{"uid": "b`)
-	wants("behind a torn line", true, "a")
-	one.record.UID = "c"
-	keep(one.note)
-	wants("a line behind a torn one", true, "c")
-	one.record.Exit = &model.Exit{Code: 3}
-	keep(one.save)
-	wants("its end", true, "c")
-	if text, err := os.ReadFile(path); err != nil || string(text) != `{"uid":"c","exit":{"code":3}}`+"\n" {
-		t.Errorf("its file is %q, %v", text, err)
+	if r, found := recordsIn(jobs).any(); !found || r.Namespace != "red" {
+		t.Errorf("the attempt is found %v in namespace %q", found, r.Namespace)
 	}
-	if err := os.WriteFile(path, []byte(`{"uid": "b`), 0o600); err != nil {
+	wants(0, true, "zero")
+	wants(1, true, "one")
+	wants(2, true, "")
+	wants(3, false, "")
+	if err := g.begin("red"); err != nil { // this version makes the pod of task 3
 		t.Fatal(err)
 	}
-	wants("a torn line alone", false, "")
-	if err := os.WriteFile(path, []byte(`{"uid":"old"}`), 0o600); err != nil {
+	wants(0, true, "zero")
+	wants(3, true, "")
+	if err := g.note(1, &record{UID: "one", Namespace: "red", Exit: &model.Exit{}}, true); err != nil {
 		t.Fatal(err)
 	}
-	wants("a record without an end of line", true, "old")
+	wants(0, true, "zero")
+	wants(1, true, "one")
+}
+
+// Tasks of a gang that end together lose no line.
+func TestRecordsAtOnce(t *testing.T) {
+	jobs := t.TempDir()
+	g := recordsIn(jobs)
+	var all sync.WaitGroup
+	for n := range int32(100) {
+		all.Go(func() {
+			if _, _, err := g.load(n); err != nil {
+				t.Error(err)
+			}
+			for _, code := range []int32{1, 2} {
+				x := model.Exit{Code: code, Message: strings.Repeat("x", int(n)*20)}
+				if err := g.note(n, &record{UID: "a", Exit: &x}, true); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for n := range int32(100) {
+		r, begun, err := recordsIn(jobs).load(n)
+		if err != nil || !begun || r.Exit == nil || r.Exit.Code != 2 || len(r.Exit.Message) != int(n)*20 {
+			t.Errorf("of task %d is kept %+v, %v", n, r, err)
+		}
+	}
+	if g.synced != g.written {
+		t.Errorf("%d of %d lines are known to be on the disk", g.synced, g.written)
+	}
 }

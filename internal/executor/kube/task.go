@@ -24,36 +24,37 @@ import (
 // to the worker that settles it; the queue gives a key to one worker at a time.
 type podTask struct {
 	named
-	dir   string
+	dir   string // of its log; it is made with the first byte of that
 	at    model.AttemptID
 	start *model.Start     // nil for a stray
 	ts    *model.TaskStart // likewise
 	stray bool             // no engine knows it: nothing is told of it
 
 	uid   types.UID // of its pod, once it is known
+	made  string    // the version of its pod as its making was answered
 	lost  bool      // it counts as ended already, with its node: nothing is told of it
 	known bool      // it may have been started before this server
 	stopOrder
 	repeated bool         // its start was repeated: what is known is told again
 	turns    *podRotation // its rotation; nil for a stray alone. It is replaced, never changed
 
-	read        bool // the record was read
-	record      record
+	noted
 	refused     *model.TaskRefused // its pod is being ended, and then this is told
 	startTold   bool               // its start was told
 	endTold     bool               // its end was told
 	unknownTold bool               // it was told that its state is unknown
 	waiting
-	said     podSaid
-	log      *logCopier
-	sent     sentLog // it has a lock of its own
-	checked  bool    // its claims were given what they ask for
-	shared   sharedState
-	fresh    freshPod
-	released time.Time // when Comb's finalizer was removed from its pod
+	said    podSaid
+	log     *logCopier
+	sent    sentLog // it has a lock of its own
+	checked bool    // its claims were given what they ask for
+	shared  sharedState
+	fresh   freshPod
+	endRequests
 
 	lastReport turnReport       // what its pod reported of its turns; under Executor.turning
 	heard      time.Time        // when its pod last reported progress; under Executor.mu
+	ran        bool             // it was seen to run; under Executor.mu
 	usage      []executor.Usage // its usage of the last minutes; under Executor.mu
 }
 
@@ -150,10 +151,6 @@ func (e *Executor) settle(ctx context.Context, t *podTask, w wanted) (time.Durat
 	return e.follow(ctx, t, w, pod)
 }
 
-// watchTime is how long the watch may take to tell of a pod that was made. After it the API server
-// is asked.
-const watchTime = 5 * time.Second
-
 // newest is the task's pod: as the watch tells it, else as its making was answered.
 func (t *podTask) newest(watched *corev1.Pod) *corev1.Pod {
 	if watched != nil || t.fresh.pod == nil || time.Since(t.fresh.at) > watchTime {
@@ -169,8 +166,10 @@ func (e *Executor) identify(t *podTask) {
 		return
 	}
 	e.mu.Lock()
-	t.uid = t.record.UID
-	e.mu.Unlock()
+	defer e.mu.Unlock()
+	if t.uid = t.record.UID; t.fresh.pod != nil {
+		t.made = t.fresh.pod.ResourceVersion
+	}
 }
 
 // repeat tells what was told before.
@@ -203,10 +202,6 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 		e.drop(t)
 		return 0, nil
 	}
-	begun, err := t.load()
-	if err != nil {
-		return 0, err
-	}
 	if t.space == "" {
 		again, err := e.spaces.decideNamespace(ctx, t, w.known)
 		switch {
@@ -216,10 +211,10 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 			return again, nil
 		}
 	}
-	if (begun || w.known) && e.spaces.blind(t) {
+	if (t.begun || w.known) && e.spaces.blind(t) {
 		return blindPause, nil
 	}
-	if t.space != "" && (begun || w.known) {
+	if t.space != "" && (t.begun || w.known) {
 		pod, err := t.in(e).Get(ctx, t.name) // the watched copy may be behind
 		switch {
 		case err != nil:
@@ -267,9 +262,10 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	if err := sp.pulls.add(ctx, sp.api, e.o.PullSecrets, pod, e.o.Log); err != nil {
 		return 0, err
 	}
-	if err := t.note(); err != nil {
+	if err := t.records.begin(t.space); err != nil {
 		return 0, err
 	}
+	t.begun = true
 	node := pods.NodeOf(pod)
 	pods.ChooseBinder(pod, e.node(node), e.others.ask(node) || e.spaces.releases(node), own.nothing())
 	made, err := t.in(e).Create(ctx, pod)
@@ -415,9 +411,9 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 		t.record.UID = "" // it was not written: it is taken over again
 		return 0, err
 	}
-	e.identify(t)
 	t.home.podMade(t)
 	t.fresh.pod, t.fresh.at = pod, time.Now()
+	e.identify(t)
 	e.letFollow(t)
 	e.queue.Add(t.key)
 	return 0, nil
@@ -461,7 +457,8 @@ func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f mo
 		return err
 	}
 	e.events.on(pod, &t.said, eventRefused, func() string { return f.Reason })
-	return t.in(e).Delete(ctx, pod.Name, pod.UID, time.Second)
+	_, err := t.askToEnd(ctx, t.in(e), pod, time.Second)
+	return err
 }
 
 // takeOver takes over a pod whose making was not noted, if it is Comb's. A pod that is to end gets
@@ -526,7 +523,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	case w.stop || t.refused != nil:
 		if pod.DeletionTimestamp == nil {
 			sayEnds(e, t, pod, w)
-			return 0, t.in(e).Delete(ctx, pod.Name, pod.UID, w.grace)
+			return t.askToEnd(ctx, t.in(e), pod, w.grace)
 		}
 		return 0, nil
 	case state.Phase == pods.Waits:
@@ -582,6 +579,7 @@ func (e *Executor) began(t *podTask, pod *corev1.Pod, s pods.State) {
 	}
 	f := model.TaskStarted{Attempt: t.at, Task: t.ts.Task, Host: s.Host}
 	e.mu.Lock()
+	t.ran = true
 	silent := t.lost
 	e.mu.Unlock()
 	switch {
@@ -593,10 +591,7 @@ func (e *Executor) began(t *podTask, pod *corev1.Pod, s pods.State) {
 	}
 	switch {
 	case t.log != nil:
-	case pods.HasOwnToken(pod) || (podLogs{e}).simulated(pod):
-		if err := t.sent.begin(t.dir); err != nil {
-			e.o.Log.Warn(logNotKept, "pod", t.name, "error", err)
-		}
+	case pods.HasOwnToken(pod) || (podLogs{e}).simulated(pod): // it sends its log, or has none
 	default:
 		t.log = podLogs{e}.followLog(t, podLogs{e}.copyLog)
 	}
@@ -739,18 +734,11 @@ func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time
 	if e.first(t) {
 		return 0, nil // the last of the others queues it
 	}
-	held := false
-	for _, f := range pod.Finalizers {
-		held = held || f == pods.Finalizer
-	}
-	if held && time.Since(t.released) > watchTime { // the seen pod may be older than the removal
-		if err := t.in(e).Release(ctx, pod, pods.Finalizer); err != nil {
-			return 0, err
-		}
-		t.released = time.Now()
+	if err := t.release(ctx, t.in(e), pod); err != nil {
+		return 0, err
 	}
 	if pod.DeletionTimestamp == nil {
-		return 0, t.in(e).Delete(ctx, pod.Name, pod.UID, 0)
+		return t.askToEnd(ctx, t.in(e), pod, 0)
 	}
 	return 0, nil
 }

@@ -463,11 +463,13 @@ func (c *Client) Pods(ctx context.Context) ([]corev1.Pod, error) {
 }
 
 // WatchPods keeps a copy of the pods of the namespace, and calls changed with the name of each
-// pod that came, changed or went. It selects none by labels, since users may be able to change
-// those. It calls asked with the result of each request for them.
+// pod that came, went or tells something new; see pods.Alike. It selects none by labels, since
+// users may be able to change those. It calls asked with the result of each request for them.
 func (c *Client) WatchPods(changed func(name string), asked func(error)) (cache.Store, cache.Controller) {
-	return c.watch(kind{"pods", c.namespace, &corev1.Pod{}, &corev1.PodList{}, asked, nil}, changed)
+	return c.watch(kind{"pods", c.namespace, &corev1.Pod{}, &corev1.PodList{}, asked, alike}, changed)
 }
+
+func alike(before, now any) bool { return pods.Alike(before.(*corev1.Pod), now.(*corev1.Pod)) }
 
 // WatchNodes is WatchPods for nodes. It calls changed for no heartbeat.
 func (c *Client) WatchNodes(changed func(name string)) (cache.Store, cache.Controller) {
@@ -479,7 +481,7 @@ type kind struct {
 	resource, namespace string
 	one, list           runtime.Object
 	asked               func(error)
-	same                func(before, now any) bool // of a change that tells nothing; nil: each tells something
+	same                func(before, now any) bool // of a change that tells nothing
 }
 
 // onlyHeard reports whether all that a change of a node tells is that its kubelet lives.
@@ -517,7 +519,7 @@ func (c *Client) watch(k kind, changed func(string)) (cache.Store, cache.Control
 		},
 		ObjectType: k.one,
 		Handler: cache.ResourceEventHandlerFuncs{AddFunc: name, UpdateFunc: func(before, obj any) {
-			if k.same == nil || !k.same(before, obj) {
+			if !k.same(before, obj) {
 				name(obj)
 			}
 		}, DeleteFunc: name},

@@ -3,7 +3,6 @@ package pods
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -32,8 +31,18 @@ const (
 	partsInConfig = 8
 )
 
-// forShell matches the names that a shell can set.
-var forShell = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+// forShell reports whether a shell can set a variable of a name. Each variable of each pod is asked
+// for: a regular expression took a twentieth of the server's processor time for a pod.
+func forShell(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
 
 // variables are a task's environment, in order; each name is there once.
 type variables struct {
@@ -44,7 +53,7 @@ type variables struct {
 
 func (v *variables) set(name, value string, own bool) {
 	if v.at == nil {
-		v.at, v.own = map[string]int{}, map[string]bool{}
+		v.at, v.own = make(map[string]int, 96), make(map[string]bool, 96) // a few more than there are
 	}
 	i, has := v.at[name]
 	if !has {
@@ -52,7 +61,7 @@ func (v *variables) set(name, value string, own bool) {
 		v.at[name], v.list = i, append(v.list, model.EnvVar{Name: name})
 	}
 	v.list[i].Value = value
-	if delete(v.own, name); own && forShell.MatchString(name) {
+	if delete(v.own, name); own && forShell(name) {
 		v.own[name] = true
 	}
 }
@@ -214,7 +223,7 @@ func (m *Maker) GangVariables(at model.AttemptID, start *model.Start) *Shared {
 			has[one.Name] = true
 			was, known := common[one.Name]
 			switch {
-			case n == 0 && forShell.MatchString(one.Name):
+			case n == 0 && forShell(one.Name):
 				common[one.Name] = one.Value
 			case known && was != one.Value:
 				common[one.Name], differ[one.Name] = beginning(was, one.Value), true

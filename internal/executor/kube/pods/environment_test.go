@@ -144,3 +144,13 @@ func TestNothingShared(t *testing.T) {
 		}
 	}
 }
+
+func TestForShell(t *testing.T) {
+	for name, want := range map[string]bool{"A": true, "_": true, "a_9Z": true, "PATH2": true,
+		"": false, "9A": false, "A-B": false, "A.B": false, "A B": false, "A=": false, "Ä": false, "A\n": false, "A$": false,
+		"@": false, "[": false, "`": false, "{": false} {
+		if forShell(name) != want {
+			t.Errorf("%q: a shell can set it: %v, want %v", name, !want, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package pods
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,6 +98,15 @@ func Look(pod *corev1.Pod, asked bool) State {
 		}
 	}
 	return s
+}
+
+// Alike reports whether two versions of a pod that has not ended tell the same of it. Of one with
+// claims none are: they may have been given meanwhile.
+func Alike(a, b *corev1.Pod) bool {
+	is := Look(b, false)
+	return is.Phase != Ended && is == Look(a, false) && a.UID == b.UID && a.Spec.NodeName == b.Spec.NodeName &&
+		(a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) && slices.Equal(a.Finalizers, b.Finalizers) &&
+		len(b.Spec.ResourceClaims) == 0
 }
 
 // lookBefore is what the containers say that run before that of the task: why one of them waits, or

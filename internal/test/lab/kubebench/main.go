@@ -375,7 +375,7 @@ func (b *bench) waiting(ctx context.Context) error {
 	return fmt.Errorf("%d jobs wait, %s: %s", len(list.Jobs), list.Jobs[0].Name, text)
 }
 
-// gang takes 64 nodes of team b back for one job of 512 tasks.
+// gang takes 64 nodes of team b back for one job of 512 tasks, and then stops it.
 func (b *bench) gang(ctx context.Context) error {
 	tasks := b.gangSize()
 	began, cost := time.Now(), b.parts.now()
@@ -388,6 +388,7 @@ func (b *bench) gang(ctx context.Context) error {
 	}
 	b.Print(b.label+"_gang_runs", time.Since(began).Seconds(), "s", "pods", fmt.Sprint(tasks), "takes_back", "yes")
 	b.parts.now().since(cost).print(&b.Figures, b.label+"_gang", tasks)
+	began, cost = time.Now(), b.parts.now()
 	if _, err := b.client.Stop(ctx, rest.JobRef(s.ID), ""); err != nil {
 		return err
 	}
@@ -397,6 +398,8 @@ func (b *bench) gang(ctx context.Context) error {
 			return err
 		}
 		if j.Phase.Ended() {
+			b.Print(b.label+"_gang_ends", time.Since(began).Seconds(), "s", "pods", fmt.Sprint(tasks))
+			b.parts.now().since(cost).print(&b.Figures, b.label+"_gang_end", tasks)
 			return nil
 		}
 		time.Sleep(100 * time.Millisecond)
