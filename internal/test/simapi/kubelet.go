@@ -221,6 +221,18 @@ func (s *Server) Spoil(node, line string) {
 	s.spoiled[node] = line
 }
 
+// webhooks are what others in a cluster do to pods.
+type webhooks struct {
+	webhook func(*corev1.Pod)
+	failing map[string]string // init containers that a webhook adds, and what they print
+}
+
+func (w *webhooks) change(pod *corev1.Pod) {
+	if w.webhook != nil {
+		w.webhook(pod)
+	}
+}
+
 // Webhook changes each pod that is made from now on, as a mutating webhook of a cluster does; nil
 // is none. Init containers that it adds in front do their work, unless FailAdded names them.
 func (s *Server) Webhook(change func(*corev1.Pod)) {

@@ -52,6 +52,8 @@ type Server struct {
 	end     chan struct{}
 	ended   sync.WaitGroup
 
+	webhooks
+
 	mu       sync.Mutex
 	news     *sync.Cond
 	rand     *rand.Rand
@@ -68,10 +70,8 @@ type Server struct {
 	foreign  map[string]bool // pods that no kubelet of this package looks at, by key
 	tick     int64
 	work
-	others  bool // claims are given other devices than they ask for
-	linger  bool // containers do not end by themselves
-	webhook func(*corev1.Pod)
-	failing map[string]string // init containers that a webhook adds, and what they print
+	others  bool              // claims are given other devices than they ask for
+	linger  bool              // containers do not end by themselves
 	spoiled map[string]string // nodes on which what runs before a task fails, and what it prints
 	twice   []Both
 	asked   map[string]int
@@ -531,11 +531,9 @@ func (s *Server) make(resource string, o metav1.Object) {
 	o.SetUID(types.UID(fmt.Sprintf("uid-%d", s.version+1)))
 	o.SetCreationTimestamp(metav1.Now())
 	if pod, ok := o.(*corev1.Pod); ok {
+		s.change(pod)
 		pod.TypeMeta, pod.Status = metav1.TypeMeta{APIVersion: "v1",
 			Kind: "Pod"}, corev1.PodStatus{Phase: corev1.PodPending}
-		if s.webhook != nil {
-			s.webhook(pod)
-		}
 		if pod.Spec.SchedulerName != "" && pod.Spec.NodeName == "" {
 			s.unbound++
 			s.most = max(s.most, s.unbound)
