@@ -41,7 +41,7 @@ func prepareDir(dir string) error {
 	}
 	// A user that may write here can put another key or database in place of ours.
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o002 != 0 {
-		return &Refused{dir, fmt.Sprintf("everyone may write there (mode %04o)", info.Mode().Perm()), "run: chmod 700 " + dir}
+		return &Refused{dir, fmt.Sprintf("everyone may write there (mode %04o)", info.Mode().Perm()), "run: chmod 700 " + dir + ", or name a folder in it"}
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
