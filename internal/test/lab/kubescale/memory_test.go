@@ -21,7 +21,7 @@ var (
 )
 
 // mostOfAPod is the most of the server's heap that a pod of a job of one task may take, in bytes.
-const mostOfAPod = 12 << 10
+const mostOfAPod = 10_000
 
 // fetch reads what is at an address.
 func fetch(ctx context.Context, address, token string) ([]byte, error) {
