@@ -47,7 +47,7 @@ walk: lab ## goes the way of users through the whole product: command line, REST
 	@bin/lab walk -bin bin
 
 # Packages whose tests have real processes, and wait for them: make test-live.
-LIVE = ./internal/test/lab ./internal/executor/local ./cmd/comb
+LIVE = ./internal/test/lab ./internal/test/lab/kubescale ./internal/executor/local ./cmd/comb
 
 # The packages that take longest begin first, so that none of them runs alone at the end.
 LONGEST = ./internal/sim/script ./internal/sim/simulate ./internal/core ./internal/core/cell

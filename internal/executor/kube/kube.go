@@ -119,6 +119,7 @@ type Executor struct {
 	published published
 	fenced    *fencedPods
 	tokens    *podTokens // after mu
+	notKept   sparseWarning
 }
 
 var (

@@ -68,3 +68,20 @@ func TestLogsWhileTheDiskIsFull(t *testing.T) {
 		}
 	}
 }
+
+// On a full disk all pods are refused at once: one is named a minute, and the others are counted.
+func TestASparseWarning(t *testing.T) {
+	var w sparseWarning
+	if left, now := w.due(); left != 0 || !now {
+		t.Errorf("the first is told: %v, %d left out", now, left)
+	}
+	for range 3 {
+		if _, now := w.due(); now {
+			t.Error("one more is told at once")
+		}
+	}
+	w.last = w.last.Add(-warnEvery)
+	if left, now := w.due(); left != 3 || !now || w.left != 0 {
+		t.Errorf("after a minute one is told: %v, %d left out", now, left)
+	}
+}

@@ -61,9 +61,12 @@ func (h podRequests) admit(ctx context.Context, pod, token string) error {
 	}
 	v, err := h.tokens.podOf(ctx, pod, token)
 	if err != nil {
-		if !errors.Is(err, link.ErrToken) && h.tokens.warns() {
+		if errors.Is(err, link.ErrToken) {
+			return err
+		}
+		if left, now := h.tokens.unverified.due(); now {
 			h.o.Log.Warn("a token that a pod shows cannot be checked now: the pod shows it again",
-				"error", api.ErrorText(err))
+				"not_told_before", left, "error", api.ErrorText(err))
 		}
 		return err
 	}
@@ -190,7 +193,9 @@ func (h podRequests) log(pod string, b link.LogBlock) (kept int64, err error) {
 		kept, err = l.store.Take(b)
 	}
 	if err != nil && !l.told {
-		h.o.Log.Warn(logNotKept, "pod", pod, "error", err)
+		if left, now := h.notKept.due(); now {
+			h.o.Log.Warn(logNotKept, "pod", pod, "not_told_before", left, "error", err)
+		}
 	}
 	l.told = err != nil
 	return kept, err

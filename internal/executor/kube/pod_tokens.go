@@ -19,21 +19,30 @@ type podTokens struct {
 
 	mu       sync.Mutex
 	verified map[string]verifiedToken // by the name of the pod
-	warned   time.Time                // when it was logged last that tokens cannot be verified
+
+	unverified sparseWarning // that tokens cannot be verified
 }
 
-// warnEvery is how often it is logged that tokens cannot be verified.
+// warnEvery is how often something is logged that may be so for all pods at once.
 const warnEvery = time.Minute
 
-// warns reports whether that is to be logged now.
-func (p *podTokens) warns() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if time.Since(p.warned) < warnEvery {
-		return false
+// sparseWarning is one.
+type sparseWarning struct {
+	mu   sync.Mutex
+	last time.Time // when it was logged last
+	left int       // how often it was not, since then
+}
+
+// due reports whether it is to be logged now, and how often it was not since it was last.
+func (w *sparseWarning) due() (left int, now bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Since(w.last) < warnEvery {
+		w.left++
+		return 0, false
 	}
-	p.warned = time.Now()
-	return true
+	left, w.last, w.left = w.left, time.Now(), 0
+	return left, true
 }
 
 // verifiedToken is a token that proved to be that of a task's pod.

@@ -30,7 +30,7 @@ const (
 	logsAtOnce = 8        // of these that are written at the same time
 	logTime    = 5 * time.Second
 	maxConns   = 8192
-	codeTime   = 30 * time.Second // for a download, and one more for each codeRate
+	codeTime   = 30 * time.Second // for a download, and a second more for each codeRate
 	codeRate   = 256 << 10        // bytes
 	headerTime = 10 * time.Second
 )

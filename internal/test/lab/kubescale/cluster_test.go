@@ -3,7 +3,6 @@ package kubescale
 import (
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,6 +19,12 @@ import (
 	"github.com/combsched/comb/internal/test/testkit"
 )
 
+func TestMain(m *testing.M) {
+	code := m.Run()
+	testkit.Drop()
+	os.Exit(code)
+}
+
 const gpus = 8 // of a node
 
 // cluster is a server over an API server in memory. All its tasks run until they are stopped.
@@ -30,7 +35,6 @@ type cluster struct {
 	client *rest.Client
 	line   string // at which pods reach the server
 	debug  string // at which it shows profiles
-	files  *http.Client
 }
 
 // pod is that of a job of one task.
@@ -43,7 +47,11 @@ type pod struct {
 func newCluster(t *testing.T, nodes int) *cluster {
 	t.Helper()
 	dir := t.TempDir()
-	c := &cluster{t: t, api: simapi.New(1), line: freePort(t), debug: freePort(t), files: &http.Client{}}
+	bin, err := testkit.Programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{t: t, api: simapi.New(1), line: freePort(t), debug: freePort(t)}
 	t.Cleanup(c.api.Close)
 	c.api.Linger()
 	c.api.Account(simapi.Home)
@@ -64,7 +72,7 @@ func newCluster(t *testing.T, nodes int) *cluster {
 			t.Fatal(err)
 		}
 	}
-	c.server = &lab.Server{Bin: testkit.Bin(t), Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "log"),
+	c.server = &lab.Server{Bin: bin, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "log"),
 		Args: []string{"--executor", "kubernetes", "--kubeconfig", filepath.Join(dir, "kubeconfig"),
 			"--cluster", filepath.Join(dir, "cluster.yaml"), "--without-admission-policies", "--debug-listen", c.debug,
 			"--pod-image", "local.test/comb:1", "--pod-url", "https://" + c.line, "--pod-listen", c.line}}
