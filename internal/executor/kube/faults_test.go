@@ -60,9 +60,10 @@ type driver struct {
 	silent  map[string]bool     // its kubelet is stopped
 	lost    map[string][]string // pods that count as lost, by node
 	next    model.JobID
-	forged  []string       // pods that are no task's
-	space   string         // the namespace of the VC moves now
-	began   map[string]int // tasks that started, by VC
+	forged  []string             // pods that are no task's
+	space   string               // the namespace of the VC moves now
+	began   map[string]int       // tasks that started, by VC
+	ups     map[string]time.Time // when a node was told to be up first, where a test asks for it
 	facts   map[string]int
 	claims  int // tasks that started with claims
 	refused map[model.AttemptID]string
@@ -219,6 +220,9 @@ func (d *driver) hear(f model.Fact) {
 			}
 		}
 		d.down[string(f.Node)], d.why[string(f.Node)] = !f.Up, f.Reason
+		if _, told := d.ups[string(f.Node)]; f.Up && d.ups != nil && !told {
+			d.ups[string(f.Node)] = time.Now()
+		}
 	}
 }
 
@@ -457,7 +461,8 @@ func (d *driver) restart() {
 }
 
 // declareDead is a user's word that a node is dead that is told to be down: its GPUs are free, and
-// it takes nothing until it is up.
+// it takes nothing until it is up. That it is up may be under way meanwhile: as the core does, which
+// cordons the node, nothing is begun there before the executor has told its state again.
 func (d *driver) declareDead(node string) {
 	d.mu.Lock()
 	var lost []model.Action
@@ -472,10 +477,11 @@ func (d *driver) declareDead(node string) {
 			lost = append(lost, a)
 		}
 	}
+	var gone []string
 	for _, a := range lost {
 		g := d.gangs[a.Attempt]
 		for _, n := range a.Lost {
-			d.lost[node] = append(d.lost[node], d.podOf(a.Attempt, n))
+			gone = append(gone, d.podOf(a.Attempt, n))
 			d.release(g, a.Attempt, n)
 		}
 	}
@@ -483,6 +489,10 @@ func (d *driver) declareDead(node string) {
 	for _, a := range lost {
 		d.e.Do(a)
 	}
+	kube.LookAt(d.e, node)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lost[node] = append(d.lost[node], gone...)
 }
 
 // step does one random thing to the cluster.

@@ -275,9 +275,18 @@ func (h health) unseen() map[string]bool {
 }
 
 // free frees nodes from pods of before that are gone: those not in unseen, and not found as
-// strays. It returns the nodes.
+// strays. It returns the nodes. Such a pod may have gone just before this server's start, and its
+// container ends after that (see dropVanished): so it waits.
 func (h health) free(unseen map[string]bool) (nodes []string) {
 	gone := slices.DeleteFunc(h.before(), func(key string) bool { return unseen[key] })
+	if left := h.o.Limits.Gone - time.Since(h.opened); left > 0 && len(gone) > 0 {
+		time.AfterFunc(left, func() {
+			if h.ctx.Err() == nil {
+				endStrays(h.Executor)
+			}
+		})
+		return nil
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for node, s := range h.seen {

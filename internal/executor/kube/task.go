@@ -51,6 +51,7 @@ type podTask struct {
 	shared   sharedState
 	fresh    freshPod
 	released time.Time // when Comb's finalizer was removed from its pod
+	vanished time.Time // when it was found that its pod is gone, and its end was not seen
 
 	lastReport turnReport       // what its pod reported of its turns; under Executor.turning
 	heard      time.Time        // when its pod last reported progress; under Executor.mu
@@ -123,6 +124,9 @@ func (e *Executor) reconcile(key string) (time.Duration, error) {
 		t.read, t.endTold, t.refused = true, t.record.Exit != nil || t.record.Refused != nil, t.record.Refusing
 		w.repeated = w.repeated || t.endTold
 		e.identify(t)
+		if pod := e.spaces.pod(t.space, t.name); t.endTold && pod != nil && pod.UID == t.record.UID && !proven(pod) {
+			e.fenceUnproven(t, pod)
+		}
 	}
 	if w.repeated {
 		e.repeat(t)
@@ -200,8 +204,7 @@ func (e *Executor) tell(t *podTask, f model.Fact) {
 // missing handles a task whose pod is not seen.
 func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Duration, error) {
 	if t.stray {
-		e.drop(t)
-		return 0, nil
+		return e.dropVanished(t), nil
 	}
 	begun, err := t.load()
 	if err != nil {
@@ -498,6 +501,11 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 		if gone < e.o.Limits.Gone {
 			return e.o.Limits.Gone - gone, nil
 		}
+		// What is watched may be behind: then the node is back, and may run the pod.
+		if there, err := e.o.API.HasNode(ctx, pod.Spec.NodeName); err != nil || there {
+			return nodePause, err
+		}
+		e.fenceUnproven(t, pod)
 		state.Phase, state.Exit = pods.Ended, model.Exit{Code: 137, Cause: model.NodeLost, Message: "its node was taken out of the Kubernetes cluster"}
 	}
 	switch {
@@ -533,6 +541,22 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	e.stateKnown(t)
 	e.mu.Unlock()
 	return sharedRequests{e}.take(ctx, t, pod)
+}
+
+// nodePause is how long the watch of nodes is given to tell of a node that is there.
+const nodePause = time.Second
+
+// proven reports whether a pod says itself that it has ended.
+func proven(pod *corev1.Pod) bool { return pods.Look(pod, false).Phase == pods.Ended }
+
+// fenceUnproven keeps a pod's node down until the pod is gone, or says that it has ended: should
+// the node come back, its kubelet may run the pod.
+func (e *Executor) fenceUnproven(t *podTask, pod *corev1.Pod) {
+	e.mu.Lock()
+	e.seenOf(pod.Spec.NodeName).lost[t.key] = true
+	e.mu.Unlock()
+	health{e}.keep()
+	health{e}.changed(pod.Spec.NodeName)
 }
 
 // sayEnds lets an event say why a pod is being ended, where that is not the ordinary course.
@@ -709,8 +733,10 @@ func (e *Executor) refuse(t *podTask, f model.TaskRefused) error {
 // counts as ended is dropped: its user has said that nothing of it lives.
 func (e *Executor) tellUnknown(t *podTask, w wanted, why string) (time.Duration, error) {
 	if w.lost {
-		e.drop(t)
-		return 0, nil
+		return e.dropVanished(t), nil
+	}
+	if t.vanished.IsZero() {
+		t.vanished = time.Now()
 	}
 	if !t.unknownTold {
 		t.unknownTold = true
@@ -719,13 +745,35 @@ func (e *Executor) tellUnknown(t *podTask, w wanted, why string) (time.Duration,
 	return time.Minute, nil
 }
 
+// dropVanished drops a task whose pod is gone, and whose end was not seen: somebody has taken it
+// away with its finalizers. Its kubelet ends its container after that, which nothing tells. So its
+// node stays down for as long as one that comes back after it was removed. It returns what is left
+// of that time.
+func (e *Executor) dropVanished(t *podTask) time.Duration {
+	if t.vanished.IsZero() {
+		t.vanished = time.Now()
+	}
+	if left := e.o.Limits.Gone - time.Since(t.vanished); left > 0 {
+		return left
+	}
+	e.drop(t)
+	return 0
+}
+
 // clean lets the pod of a task that is over be deleted, and then drops the task.
 func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Duration, error) {
 	if pod == nil || !t.stray && pod.UID != t.record.UID {
 		e.drop(t)
 		return 0, nil
 	}
-	e.unfence(t) // it has ended, whatever else keeps its pod
+	switch {
+	case proven(pod):
+		e.unfence(t) // whatever else keeps its pod
+	case pod.DeletionTimestamp == nil:
+		return 0, t.in(e).Delete(ctx, pod.Name, pod.UID, time.Second)
+	default: // Kubernetes says that it has ended, or the kubelet of its node, should that come back
+		return 0, nil
+	}
 	if e.first(t) {
 		return 0, nil // the last of the others queues it
 	}
@@ -781,15 +829,23 @@ func (e *Executor) drop(t *podTask) {
 // unfence lets nodes up that waited for a pod to be gone.
 func (e *Executor) unfence(t *podTask) {
 	e.mu.Lock()
+	among := e.seen // a stray is at one of them
+	if t.ts != nil {
+		node := string(t.ts.Place.Node)
+		among = map[string]*nodeSeen{node: e.seenOf(node)}
+	}
 	var free []string
-	if t.lost || t.stray {
-		for node, s := range e.seen {
-			if delete(s.lost, t.key); len(s.lost) == 0 && s.why != "" {
-				free = append(free, node)
-			}
+	for node, s := range among {
+		if s.lost[t.key] {
+			delete(s.lost, t.key)
+			free = append(free, node)
 		}
 	}
 	e.mu.Unlock()
+	if len(free) == 0 {
+		return
+	}
+	health{e}.keep()
 	for _, node := range free {
 		health{e}.changed(node)
 	}

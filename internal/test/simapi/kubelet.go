@@ -149,6 +149,22 @@ func (s *Server) Strip(key string) {
 	s.remove("pods", o)
 }
 
+// Vanish is Strip, where the kubelet does not end the container.
+func (s *Server) Vanish(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.objects["pods"][key]; o != nil {
+		s.remove("pods", o)
+	}
+}
+
+// KeepOrphans lets the pods of removed nodes be, as a cluster without a controller manager does.
+func (s *Server) KeepOrphans(keep bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.orphans = keep
+}
+
 // Copy is a user who makes a pod of what another says, in a namespace, and returns its key.
 func (s *Server) Copy(from, space string) string {
 	s.mu.Lock()
@@ -356,7 +372,7 @@ func (s kubelets) see(pod *corev1.Pod) {
 	m := s.machines[node]
 	switch {
 	case m == nil:
-		if s.tick%gcBeats == 0 && !ended(pod) {
+		if s.tick%gcBeats == 0 && !ended(pod) && !s.orphans {
 			pod.Status.Phase = corev1.PodFailed
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"})
 			now := metav1.Now()

@@ -61,6 +61,7 @@ type Server struct {
 	objects  map[string]map[string]metav1.Object // by resource and key
 	closed   map[string]bool                     // namespaces in which nothing is allowed
 	denied   map[string]bool                     // resources of which nothing may be made
+	held     map[string]bool                     // resources whose watches tell nothing now
 	fixed    bool                                // no pod may be resized
 	review   func(space string) (allowed, answers bool)
 	events   map[string][]event // by resource
@@ -69,6 +70,7 @@ type Server struct {
 	tick     int64
 	others   bool              // claims are given other devices than they ask for
 	linger   bool              // containers do not end by themselves
+	orphans  bool              // pods of removed nodes stay as they are
 	spoiled  map[string]string // nodes on which what runs before a task fails, and what it prints
 	twice    []Both
 	asked    map[string]int
@@ -203,6 +205,18 @@ func (s *Server) Deny(resource string, denied bool) {
 		s.denied = map[string]bool{}
 	}
 	s.denied[resource] = denied
+}
+
+// Hold lets the watches of a resource tell nothing, so that they are behind what is answered, or go
+// on again.
+func (s *Server) Hold(resource string, held bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held == nil {
+		s.held = map[string]bool{}
+	}
+	s.held[resource] = held
+	s.news.Broadcast()
 }
 
 // Review has reviews of rights answered by a function, for each namespace; without one all is
@@ -662,7 +676,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource, space s
 	for r.Context().Err() == nil && !s.away && !s.forbidden(resource, space) && !s.over() {
 		list := s.events[resource]
 		next, _ := slices.BinarySearchFunc(list, from+1, func(e event, v int64) int { return int(e.version - v) })
-		if next == len(list) {
+		if next == len(list) || s.held[resource] {
 			s.news.Wait() // the kubelets' clock wakes it
 			continue
 		}

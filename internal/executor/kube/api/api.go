@@ -22,6 +22,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
@@ -428,6 +429,14 @@ func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
 	list := &corev1.NodeList{}
 	err := c.rest.Get().Resource("nodes").Do(ctx).Into(list)
 	return list.Items, err
+}
+
+// HasNode asks the API server itself whether there is a node.
+func (c *Client) HasNode(ctx context.Context, name string) (bool, error) {
+	list := &corev1.NodeList{}
+	one := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
+	err := c.rest.Get().Resource("nodes").VersionedParams(&one, c.params).Do(ctx).Into(list)
+	return len(list.Items) > 0, err
 }
 
 // Pods asks the API server for all pods of the namespace.
