@@ -92,6 +92,11 @@ func (s *podNamespaces) changed(space, pod string) {
 	key := strayKey(space, pod)
 	s.e.mu.Lock()
 	stray := s.e.tasks[key] != nil
+	if t := s.e.tasks[pod]; t != nil && t.uid == "" && t.glimpsed == "" && t.space == space {
+		if seen := s.pod(space, pod); seen != nil && pods.RunsByItself(seen) && s.e.maker.Sealed(seen) {
+			t.glimpsed = seen.UID
+		}
+	}
 	s.e.mu.Unlock()
 	if stray {
 		s.e.queue.Add(key)
@@ -512,11 +517,14 @@ func (s *podNamespaces) ofGang(t *podTask) string {
 	return ""
 }
 
-// made reports whether a record says that Comb made a pod: a tenant may have removed its seal.
+// made reports whether a record says that Comb made a pod, or may have: a tenant may have removed
+// its seal.
 func (s *podNamespaces) made(at model.AttemptID, n int32, pod *corev1.Pod) bool {
 	was := podTask{dir: s.e.taskDir(at, n)}
 	begun, err := was.load()
-	return begun && err == nil && cmp.Or(was.record.UID, was.record.Made) == pod.UID
+	r := &was.record
+	own := cmp.Or(r.UID, r.Made)
+	return begun && err == nil && (own == pod.UID || own == "" && r.Exit == nil && r.Refused == nil)
 }
 
 // forged reports whether a pod without a task is not Comb's: Comb's pod of that name was another

@@ -52,6 +52,7 @@ type podTask struct {
 	fresh    freshPod
 	released time.Time // when Comb's finalizer was removed from its pod
 	vanished time.Time // when it was found that its pod is gone, and its end was not seen
+	making
 
 	lastReport turnReport       // what its pod reported of its turns; under Executor.turning
 	heard      time.Time        // when its pod last reported progress; under Executor.mu
@@ -71,6 +72,20 @@ type freshPod struct {
 	pod   *corev1.Pod // nil: the watch has told of it
 	at    time.Time   // when it was made
 	bound bool        // Comb has bound it
+}
+
+// making is what is known of a pod that may have been made before it was noted which it is.
+type making struct {
+	since      time.Time // a pod of its name that is older is not Comb's; zero: none is
+	unanswered time.Time // when it was asked last to make one that runs by itself, and not answered
+	glimpsed   types.UID // of a pod that runs by itself, as the watch told of it; under Executor.mu
+}
+
+// made notes that its pod may be made from now on. The clock of the API server may be behind.
+func (m *making) made() {
+	if m.since.IsZero() {
+		m.since = time.Now().Add(-10 * time.Second)
+	}
 }
 
 // waiting is what is unusual in how long a task waits.
@@ -123,6 +138,9 @@ func (e *Executor) reconcile(key string) (time.Duration, error) {
 		}
 		t.read, t.endTold, t.refused = true, t.record.Exit != nil || t.record.Refused != nil, t.record.Refusing
 		w.repeated = w.repeated || t.endTold
+		if t.space != "" || w.known { // an earlier server may have made its pod at any time
+			t.since = time.Unix(1, 0)
+		}
 		e.identify(t)
 		if pod := e.spaces.pod(t.space, t.name); t.endTold && pod != nil && pod.UID == t.record.UID && !proven(pod) {
 			e.fenceUnproven(t, pod)
@@ -231,8 +249,11 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 			return e.takeOver(ctx, t, w, pod)
 		case pod != nil && pod.UID == t.record.UID:
 			return time.Second, nil // the watch will tell it, too
-		case cmp.Or(t.record.UID, t.record.Made) != "":
+		case cmp.Or(t.record.UID, t.record.Made, e.glimpsedOf(t)) != "":
 			return e.tellUnknown(t, w, "its pod is gone, and its end was not seen")
+		}
+		if left := watchTime - time.Since(t.unanswered); left > 0 {
+			return left, nil // it may have been made and taken away: the watch tells of it, too
 		}
 	}
 	switch {
@@ -242,6 +263,13 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 		return 0, e.finish(t, model.Exit{Cause: model.NeverStarted})
 	}
 	return e.create(ctx, t, w)
+}
+
+// glimpsedOf is the UID of a pod of a task that the watch told of before it was known.
+func (e *Executor) glimpsedOf(t *podTask) types.UID {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return t.glimpsed
 }
 
 // create makes the pod, and then its secrets and claims, which the pod owns and which are deleted
@@ -275,7 +303,11 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	}
 	node := pods.NodeOf(pod)
 	pods.ChooseBinder(pod, e.node(node), e.others.ask(node) || e.spaces.releases(node))
+	t.made()
 	made, err := t.in(e).Create(ctx, pod)
+	if api.Unanswered(err) && pods.RunsByItself(pod) {
+		t.unanswered = time.Now()
+	}
 	switch {
 	case err == nil:
 		if !own.nothing() {
@@ -462,8 +494,12 @@ func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f mo
 // takeOver takes over a pod whose making was not noted, if it is Comb's. A pod that is to end gets
 // nothing more.
 func (e *Executor) takeOver(ctx context.Context, t *podTask, w wanted, pod *corev1.Pod) (time.Duration, error) {
+	sealed := t.record.Made != "" || e.maker.Sealed(pod)
 	switch {
-	case t.record.Made == "" && !e.maker.Sealed(pod):
+	case !sealed && !t.since.IsZero() && !pod.CreationTimestamp.Time.Before(t.since):
+		t.record.UID, t.record.NamespaceFault = pod.UID, true
+		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: fmt.Sprintf("pod %s in namespace %s may be its own, and somebody has taken off what proves that Comb made it: it is ended", t.name, t.space)})
+	case !sealed:
 		return 0, e.refuseForNamespace(t, fmt.Sprintf("a pod named %s is in namespace %s already, and Comb did not make it: delete it", t.name, t.space))
 	case t.record.Made != "" && t.record.Made != pod.UID:
 		return e.tellUnknown(t, w, "another pod has taken the place of its own")

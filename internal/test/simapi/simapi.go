@@ -43,6 +43,35 @@ type Faults struct {
 	Late   int // it comes later than it could
 }
 
+// Mishap is how one request goes wrong.
+type Mishap struct {
+	Status *apierrors.StatusError // it is refused so; nil: it is done, and the answer is lost
+	Then   func()                 // called before the client hears of it
+}
+
+// Next lets the next requests of a kind, such as "POST pods/binding", go wrong one after the other.
+func (s *Server) Next(what string, list ...Mishap) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next[what] = append(s.next[what], list...)
+}
+
+// mishap is how a request goes wrong, nil for none. s.mu is held.
+func (s *Server) mishap(what string) *Mishap {
+	list := s.next[what]
+	if len(list) == 0 {
+		return nil
+	}
+	s.next[what] = list[1:]
+	return &list[0]
+}
+
+func (m *Mishap) then() {
+	if m.Then != nil {
+		m.Then()
+	}
+}
+
 // Server is one.
 type Server struct {
 	URL string
@@ -61,6 +90,7 @@ type Server struct {
 	objects  map[string]map[string]metav1.Object // by resource and key
 	closed   map[string]bool                     // namespaces in which nothing is allowed
 	denied   map[string]bool                     // resources of which nothing may be made
+	next     map[string][]Mishap                 // by the kind of request
 	held     map[string]bool                     // resources whose watches tell nothing now
 	fixed    bool                                // no pod may be resized
 	review   func(space string) (allowed, answers bool)
@@ -135,7 +165,7 @@ func New(seed uint64) *Server {
 		objects: map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "configmaps": {}, "serviceaccounts": {}, "events": {},
 			"secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
-		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{},
+		machines: map[string]*machine{}, closed: map[string]bool{}, next: map[string][]Mishap{}, foreign: map[string]bool{}, asked: map[string]int{},
 		issuer: newIssuer(0)}
 	s.news = sync.NewCond(&s.mu)
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
@@ -363,8 +393,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.asked[what]++
 	s.asked[what+" in "+space]++
 	if sub != "" {
-		s.asked[what+"/"+sub]++
+		what += "/" + sub
+		s.asked[what]++
 	}
+	mishap := s.mishap(what)
 	var refusal *apierrors.StatusError
 	after, lost := "", false
 	if !away && (s.forbidden(resource, space) || resource == "namespaces" && s.closed[name]) {
@@ -394,6 +426,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		said.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 		answer(w, int(refusal.ErrStatus.Code), said)
 		return
+	case mishap != nil && mishap.Status != nil:
+		mishap.then()
+		if after := mishap.Status.ErrStatus.Details; after != nil && after.RetryAfterSeconds > 0 {
+			w.Header().Set("Retry-After", fmt.Sprint(after.RetryAfterSeconds))
+		}
+		said := mishap.Status.Status()
+		said.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		answer(w, int(said.Code), said)
+		return
 	case s.keys(w, r):
 		return
 	case watches:
@@ -407,7 +448,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out, err := s.do(r, path{resource, space, name, sub})
-	if lost {
+	if mishap != nil {
+		mishap.then()
+	}
+	if lost || mishap != nil {
 		panic(http.ErrAbortHandler)
 	}
 	if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {

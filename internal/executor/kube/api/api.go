@@ -546,5 +546,12 @@ func NamespaceRefuses(err error) bool { return apierrors.IsForbidden(err) || api
 // Missing reports whether there is no object of that name.
 func Missing(err error) bool { return apierrors.IsNotFound(err) }
 
+// Unanswered reports whether a request may have been done although it failed: no answer came, or
+// one that does not say.
+func Unanswered(err error) bool {
+	status := (*apierrors.StatusError)(nil)
+	return err != nil && (!errors.As(err, &status) || status.ErrStatus.Code >= http.StatusInternalServerError)
+}
+
 // Exists reports whether there is an object of that name already.
 func Exists(err error) bool { return apierrors.IsAlreadyExists(err) }
