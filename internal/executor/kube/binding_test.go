@@ -1,14 +1,22 @@
 package kube_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/test/simapi"
 )
 
 // A pod costs its making and its binding, and nothing is asked about it. One with claims is bound
@@ -96,6 +104,165 @@ func TestNoteFailsOnce(t *testing.T) {
 	}
 	for n := range int32(2) {
 		d.runsIn("comb", at, n)
+	}
+	d.finish()
+}
+
+// bodyOf is a pod as it is.
+func (d *driver) bodyOf(key string) (pod corev1.Pod) {
+	d.t.Helper()
+	if err := json.Unmarshal([]byte(d.api.Text("pods", key)), &pod); err != nil {
+		d.t.Fatal(err)
+	}
+	return pod
+}
+
+// Whatever is answered to a binding, a pod is bound once, to the node of its task, and its task
+// runs once.
+func TestBindingAnswers(t *testing.T) {
+	pod := schema.GroupResource{Resource: "pods"}
+	busy := apierrors.NewTooManyRequests("slow down", 1)
+	for name, list := range map[string][]simapi.Mishap{
+		"lost":              {{}},
+		"lost twice":        {{}, {}},
+		"429 with a time":   {{Status: busy}},
+		"429 for long":      {{Status: busy}, {Status: apierrors.NewTooManyRequests("slow down", 0)}, {Status: apierrors.NewTooManyRequests("slow down", 0)}},
+		"500":               {{Status: apierrors.NewInternalError(errors.New("etcdserver: request timed out"))}},
+		"409":               {{Status: apierrors.NewConflict(pod, "p", errors.New("the object has been modified"))}},
+		"404":               {{Status: apierrors.NewNotFound(pod, "p")}},
+		"409 and then lost": {{Status: apierrors.NewConflict(pod, "p", errors.New("the object has been modified"))}, {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDriver(t, 41)
+			d.api.Linger()
+			d.api.Next("POST pods/binding", list...)
+			at := d.of("v", "n0")
+			d.runsIn("comb", at, 0)
+			d.until("its start is told", func() bool { return d.told("TaskStarted") > 0 })
+			if got := d.bodyOf(d.podOf(at, 0)).Spec.NodeName; got != "n0" {
+				t.Errorf("it is on node %s", got)
+			}
+			if n := d.api.Began(); n != 1 || d.exitOf(at).Cause != "" || d.whyRefused(at) != "" {
+				t.Errorf("%d containers were started; it ended with %+v, or was refused: %s", n, d.exitOf(at), d.whyRefused(at))
+			}
+			d.finish()
+		})
+	}
+}
+
+// A pod that somebody else has bound to another node is not the task's where it was to run: its
+// GPUs are not the ones that Comb gave it. It is ended, and its task has not started.
+func TestBoundElsewhere(t *testing.T) {
+	d := newDriver(t, 42)
+	d.api.Linger()
+	d.until("n0 is up", func() bool { return !d.isDown("n0") })
+	at := model.AttemptID{Job: d.next + 1, N: 1}
+	d.api.Next("POST pods/binding", simapi.Mishap{Status: apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("it is bound already")),
+		Then: func() { d.api.Bind(d.podOf(at, 0), "n2") }})
+	d.of("v", "n0")
+	d.until("it is told", func() bool { return d.whyRefused(at) != "" || d.exitOf(at).Cause != "" })
+	if why := d.whyRefused(at) + d.exitOf(at).Message; !strings.Contains(why, "bound to node n2") {
+		t.Errorf("it is said: %q", why)
+	}
+	d.finish()
+}
+
+// A node that is gone when its pod is to be bound, and comes back, or does not.
+func TestNodeGoneBeforeTheBinding(t *testing.T) {
+	for name, back := range map[string]bool{"it stays away": false, "it comes back": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDriver(t, 43)
+			d.api.Linger()
+			d.until("n0 is up", func() bool { return !d.isDown("n0") })
+			removed := func(is bool) {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				d.removed["n0"] = is
+			}
+			answers := make(chan struct{})
+			d.api.Next("POST pods", simapi.Mishap{Then: func() { <-answers }})
+			at := d.of("v", "n0")
+			d.until("its pod is made", func() bool { return d.podOf(at, 0) != "" })
+			removed(true)
+			d.api.RemoveNode("n0")
+			d.until("n0 is told to be gone", func() bool { return d.isDown("n0") })
+			if back {
+				d.addNode("n0")
+				removed(false)
+			}
+			close(answers)
+			d.until("it runs, or has ended", func() bool { return d.api.Runs(d.podOf(at, 0)) || !slices.Contains(d.live(), at) })
+			if !back && d.api.Began() > 0 {
+				t.Error("a container was started on a node that is gone")
+			}
+			d.finish()
+		})
+	}
+}
+
+// A server that is killed between the making of a pod and its binding: the next one binds it.
+func TestKilledBeforeTheBinding(t *testing.T) {
+	d := newDriver(t, 44)
+	d.api.Linger()
+	away := make([]simapi.Mishap, 100)
+	for i := range away {
+		away[i].Status = apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
+	}
+	d.api.Next("POST pods/binding", away...)
+	at := d.of("v", "n0")
+	d.until("its binding is asked for", func() bool { return d.api.Asked()["POST pods/binding"] > 0 })
+	if pod := d.bodyOf(d.podOf(at, 0)); pod.Spec.NodeName != "" {
+		t.Fatalf("it is bound to %s already", pod.Spec.NodeName)
+	}
+	d.e.Close()
+	d.api.Forget("POST pods/binding")
+	d.restart()
+	d.runsIn("comb", at, 0)
+	if n := d.api.Began(); n != 1 {
+		t.Errorf("%d containers were started for one task", n)
+	}
+	d.finish()
+}
+
+// A pod that its kubelet refuses for want of room never ran: its node refused it, and its cell is
+// free.
+func TestKubeletRefuses(t *testing.T) {
+	for _, reason := range []string{"OutOfcpu", "OutOfmemory", "OutOfpods", "UnexpectedAdmissionError", "NodeAffinity"} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			d := newDriver(t, 45)
+			d.api.Linger()
+			d.api.Refuse("n0", reason)
+			at := d.of("v", "n0")
+			d.until("it is refused", func() bool { return d.whyRefused(at) != "" })
+			if why := d.whyRefused(at); !strings.Contains(why, reason) || d.api.Began() > 0 {
+				t.Errorf("it is refused: %s; %d containers were started", why, d.api.Began())
+			}
+			d.until("its pod is gone", func() bool { return d.podOf(at, 0) == "" })
+			d.api.Refuse("n0", "")
+			d.runsIn("comb", d.of("v", "n0"), 0)
+			d.finish()
+		})
+	}
+}
+
+// The watch of pods is told again and again that it is too old: what is bound meanwhile runs once.
+func TestBindingWhileWatchesAreTooOld(t *testing.T) {
+	d := newDriver(t, 46)
+	d.api.Linger()
+	d.api.Fail(simapi.Faults{Gone: 300, Cut: 200})
+	var list []model.AttemptID
+	for range simGPUs - 1 {
+		list = append(list, d.of("v", "n0"))
+	}
+	for _, at := range list {
+		d.runsIn("comb", at, 0)
+	}
+	d.until("their starts are told", func() bool { return d.told("TaskStarted") >= len(list) })
+	if n := d.api.Began(); n != len(list) {
+		t.Errorf("%d containers were started for %d tasks", n, len(list))
 	}
 	d.finish()
 }

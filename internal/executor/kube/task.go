@@ -523,6 +523,11 @@ func (e *Executor) takeOver(ctx context.Context, t *podTask, w wanted, pod *core
 // follow handles a task that has a pod.
 func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1.Pod) (time.Duration, error) {
 	state := pods.Look(pod, w.stop)
+	if on := pod.Spec.NodeName; !t.stray && t.refused == nil && on != "" && on != string(t.ts.Place.Node) {
+		t.record.NamespaceFault = true // the node that Comb chose has not seen it
+		why := fmt.Sprintf("its pod was bound to node %s, and not by Comb, which chose %s", on, t.ts.Place.Node)
+		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: why})
+	}
 	if state.Phase != pods.Ended && !w.stop && t.refused == nil {
 		if err := (claims{e}).check(ctx, t, pod); err != nil || t.refused != nil {
 			return 0, err
@@ -545,6 +550,8 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 		state.Phase, state.Exit = pods.Ended, model.Exit{Code: 137, Cause: model.NodeLost, Message: "its node was taken out of the Kubernetes cluster"}
 	}
 	switch {
+	case state.Phase == pods.Ended && t.refused != nil && t.record.NamespaceFault:
+		return 0, e.refuse(t, *t.refused)
 	case state.Phase == pods.Ended && state.Refused != "" && state.Program && !t.stray:
 		return 0, refuseForProgram(e, t, pod, state)
 	case state.Phase == pods.Ended && state.Refused != "" && !t.stray:

@@ -149,6 +149,28 @@ func (s *Server) Strip(key string) {
 	s.remove("pods", o)
 }
 
+// Bind is another scheduler, which binds a pod to a node.
+func (s *Server) Bind(key, node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pod, ok := s.objects["pods"][key].(*corev1.Pod); ok {
+		pod = pod.DeepCopy()
+		pod.Spec.NodeName = node
+		s.put("pods", pod)
+	}
+}
+
+// Refuse lets the kubelet of a node take no pod, for a reason such as OutOfcpu, or take them again
+// for "".
+func (s *Server) Refuse(node, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusals == nil {
+		s.refusals = map[string]string{}
+	}
+	s.refusals[node] = reason
+}
+
 // Vanish is Strip, where the kubelet does not end the container.
 func (s *Server) Vanish(key string) {
 	s.mu.Lock()
@@ -403,6 +425,8 @@ func (s kubelets) sync(m *machine, pod *corev1.Pod) {
 		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"}}
 	case c == nil && deleted:
 		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "Deleted"
+	case c == nil && s.refusals[pod.Spec.NodeName] != "":
+		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, s.refusals[pod.Spec.NodeName]
 	case c == nil && s.releases(m, pod):
 		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, OutOfDevices
 	case c == nil:

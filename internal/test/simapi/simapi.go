@@ -56,6 +56,13 @@ func (s *Server) Next(what string, list ...Mishap) {
 	s.next[what] = append(s.next[what], list...)
 }
 
+// Forget takes back what Next has said of a kind of request.
+func (s *Server) Forget(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.next, what)
+}
+
 // mishap is how a request goes wrong, nil for none. s.mu is held.
 func (s *Server) mishap(what string) *Mishap {
 	list := s.next[what]
@@ -101,6 +108,7 @@ type Server struct {
 	others   bool              // claims are given other devices than they ask for
 	linger   bool              // containers do not end by themselves
 	orphans  bool              // pods of removed nodes stay as they are
+	refusals map[string]string // why kubelets take no pod, by node
 	spoiled  map[string]string // nodes on which what runs before a task fails, and what it prints
 	twice    []Both
 	asked    map[string]int
