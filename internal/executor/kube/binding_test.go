@@ -266,3 +266,46 @@ func TestBindingWhileWatchesAreTooOld(t *testing.T) {
 	}
 	d.finish()
 }
+
+// A kubelet counts a pod until it says that the pod has ended, some time after its container has:
+// until then it refuses another for want of room. So kube-scheduler binds that one, which waits.
+func TestBindingWhileAnotherEnds(t *testing.T) {
+	d := newDriver(t, 47)
+	d.api.Linger()
+	first := d.of("v", "n0")
+	d.runsIn("comb", first, 0)
+	d.api.Slow(true)
+	d.api.EndContainer(d.podOf(first, 0), 0)
+	d.until("its end is told", func() bool { return !slices.Contains(d.live(), first) })
+	second := d.of("v", "n0")
+	d.until("its pod is made", func() bool { return d.podOf(second, 0) != "" })
+	if got := d.bodyOf(d.podOf(second, 0)).Spec.SchedulerName; got != "" {
+		t.Errorf("%s binds it while the pod before is not over", got)
+	}
+	d.api.Slow(false)
+	d.runsIn("comb", second, 0)
+	third := d.of("v", "n0")
+	d.runsIn("comb", third, 0)
+	if got := d.bodyOf(d.podOf(third, 0)).Spec.SchedulerName; got != "comb.dev" {
+		t.Errorf("%q binds one when the pod before is over", got)
+	}
+	d.finish()
+}
+
+// A node that is cordoned between the making of a pod and its binding gets no pod.
+func TestCordonedBeforeTheBinding(t *testing.T) {
+	d, told := withLeaves(t, 48)
+	d.api.Linger()
+	answers := make(chan struct{})
+	d.api.Next("POST pods", simapi.Mishap{Then: func() { <-answers }})
+	at := d.of("v", "n0")
+	d.until("its pod is made", func() bool { return d.podOf(at, 0) != "" })
+	d.api.Taint("n0", "maintenance")
+	d.until("that is told", func() bool { return strings.Contains(told.says("n0"), "maintenance") })
+	close(answers)
+	d.until("it is refused", func() bool { return d.whyRefused(at) != "" })
+	if why := d.whyRefused(at); !strings.Contains(why, "cordoned or tainted before its pod was bound") || d.api.Began() > 0 {
+		t.Errorf("it is refused: %s; %d containers were started", why, d.api.Began())
+	}
+	d.finish()
+}

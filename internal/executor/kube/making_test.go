@@ -1,13 +1,19 @@
 package kube_test
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/test/simapi"
 )
 
@@ -113,4 +119,34 @@ func TestPodTakenAwayBeforeItIsKnown(t *testing.T) {
 			d.finish()
 		})
 	}
+}
+
+// The pod that tried the image of Comb goes also where its removal failed at first, and where the
+// server was killed before it.
+func TestTrialIsRemoved(t *testing.T) {
+	d := newDriver(t, 34)
+	d.api.Linger()
+	maker := pods.Maker{Cluster: "c"}
+	there := func() bool { return slices.Contains(d.api.Objects("pods"), maker.TrialName()) }
+	d.link = &pods.ServerLink{Image: "comb:1", URL: "https://comb:1", Pin: "p"}
+	broken := simapi.Mishap{Status: apierrors.NewInternalError(errors.New("etcdserver: request timed out"))}
+	d.api.Next("DELETE pods", broken, broken, broken)
+	d.restart()
+	d.until("the image is tried", func() bool { return d.api.Asked()["DELETE pods"] > 0 })
+	d.until("its pod is gone", func() bool { return !there() })
+	at := d.of("v", "n0")
+	d.runsIn("comb", at, 0)
+	d.until("its start is told", func() bool { return d.told("TaskStarted") > 0 })
+	d.e.Close()
+	key, err := os.ReadFile(filepath.Join(d.dir, "key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	maker.Key, maker.Space = key, simapi.Home
+	old := maker.Trial("comb:1", "n2", nil)
+	d.api.Put(old)
+	d.restart()
+	d.until("the pod of the earlier server is removed", func() bool { return d.bodyOf(old.Name).DeletionTimestamp != nil })
+	d.api.Drop(old)
+	d.finish()
 }

@@ -171,6 +171,13 @@ func (s *Server) Refuse(node, reason string) {
 	s.refusals[node] = reason
 }
 
+// Slow lets no kubelet say that a pod has ended, whose container has, or lets them say it again.
+func (s *Server) Slow(slow bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slow = slow
+}
+
 // Vanish is Strip, where the kubelet does not end the container.
 func (s *Server) Vanish(key string) {
 	s.mu.Lock()
@@ -459,7 +466,7 @@ func (s kubelets) sync(m *machine, pod *corev1.Pod) {
 		pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "10.0.0.1"
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, ContainerID: "sim://" + string(pod.UID),
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.began}}}}
-	case c.told > 0 && s.rand.IntN(4) > 0:
+	case c.told > 0 && (s.slow || s.rand.IntN(4) > 0):
 		return
 	case c.told > 0:
 		pod.Status.Phase = corev1.PodSucceeded

@@ -108,6 +108,7 @@ type Server struct {
 	others   bool              // claims are given other devices than they ask for
 	linger   bool              // containers do not end by themselves
 	orphans  bool              // pods of removed nodes stay as they are
+	slow     bool              // kubelets do not say that pods have ended
 	refusals map[string]string // why kubelets take no pod, by node
 	spoiled  map[string]string // nodes on which what runs before a task fails, and what it prints
 	twice    []Both
