@@ -284,6 +284,7 @@ func TestBindingWhileAnotherEnds(t *testing.T) {
 	}
 	d.api.Slow(false)
 	d.runsIn("comb", second, 0)
+	d.until("the pod before is gone", func() bool { return d.e.Forget(first.Job) == nil })
 	third := d.of("v", "n0")
 	d.runsIn("comb", third, 0)
 	if got := d.bodyOf(d.podOf(third, 0)).Spec.SchedulerName; got != "comb.dev" {

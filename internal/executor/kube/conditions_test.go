@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/kube/pods"
@@ -159,4 +160,28 @@ func TestImageOfComb(t *testing.T) {
 	if now := d.api.Asked()["POST pods"]; now > made {
 		t.Errorf("%d pods were made", now-made)
 	}
+}
+
+// A pod that starts while the API server is away for longer than a pod may take runs on: that
+// nothing was heard of it is not its fault.
+func TestPodStartsWhileTheServerIsAway(t *testing.T) {
+	d := newDriver(t, 35)
+	d.api.Linger()
+	answers := make(chan struct{})
+	d.api.Hold("pods", true) // so that the server does not hear that it runs
+	d.api.Next("POST pods/binding", simapi.Mishap{Then: func() { <-answers }})
+	at := d.of("v", "n0")
+	d.runsIn("comb", at, 0)
+	d.api.Away(true)
+	close(answers)
+	d.api.Hold("pods", false)
+	d.until("it is told to be away", func() bool { return len(d.e.Conditions()) > 0 })
+	limit := time.Now().Add(3 * time.Second) // what a pod may take to start, in these tests
+	d.until("a pod would have had to start", func() bool { return time.Now().After(limit) })
+	d.api.Away(false)
+	d.until("its start is told, or its end", func() bool { return d.told("TaskStarted") > 0 || !slices.Contains(d.live(), at) })
+	if why := d.whyRefused(at); why != "" || !slices.Contains(d.live(), at) {
+		t.Errorf("it is refused: %s", why)
+	}
+	d.finish()
 }

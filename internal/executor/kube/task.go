@@ -667,6 +667,10 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	e.mu.Lock()
 	e.stateKnown(t)
 	e.mu.Unlock()
+	if !e.server.away().IsZero() { // nothing is heard of it: it may run
+		t.waits, t.stuck = time.Time{}, time.Time{}
+		return patient, nil
+	}
 	limit, bound := e.o.Limits.Binding, pod.Spec.NodeName != ""
 	if bound {
 		limit = e.o.Limits.Image
