@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/test/simapi"
 	"github.com/combsched/comb/internal/test/testkit"
@@ -166,18 +167,22 @@ func TestImageOfComb(t *testing.T) {
 // nothing was heard of it is not its fault.
 func TestPodStartsWhileTheServerIsAway(t *testing.T) {
 	d := newDriver(t, 35)
+	const limit = 6 * time.Second
+	d.change = func(o *kube.Options) { o.Limits.Binding, o.Limits.Image = limit, limit }
+	d.restart()
 	d.api.Linger()
-	answers := make(chan struct{})
-	d.api.Hold("pods", true) // so that the server does not hear that it runs
-	d.api.Next("POST pods/binding", simapi.Mishap{Then: func() { <-answers }})
+	d.until("n0 is up", func() bool { return !d.isDown("n0") })
+	d.api.Hold("nodes", true)
+	d.api.Kubelet("n0", false)
 	at := d.of("v", "n0")
-	d.runsIn("comb", at, 0)
+	began := time.Now()
+	d.until("it is known to be bound", func() bool { return kube.NodeOfPod(d.e, simapi.Home, d.podOf(at, 0)) == "n0" })
 	d.api.Away(true)
-	close(answers)
-	d.api.Hold("pods", false)
+	d.api.Kubelet("n0", true)
+	d.api.Hold("nodes", false)
+	d.runsIn("comb", at, 0)
 	d.until("it is told to be away", func() bool { return len(d.e.Conditions()) > 0 })
-	limit := time.Now().Add(3 * time.Second) // what a pod may take to start, in these tests
-	d.until("a pod would have had to start", func() bool { return time.Now().After(limit) })
+	d.until("the pod would have had to start", func() bool { return time.Since(began) > limit+time.Second })
 	d.api.Away(false)
 	d.until("its start is told, or its end", func() bool { return d.told("TaskStarted") > 0 || !slices.Contains(d.live(), at) })
 	if why := d.whyRefused(at); why != "" || !slices.Contains(d.live(), at) {

@@ -6,13 +6,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/test/simapi"
 )
@@ -94,7 +95,7 @@ func TestPodTakenAwayBeforeItIsKnown(t *testing.T) {
 			drop := d.shareCPUs("n0")
 			d.until("n0 is up", func() bool { return !d.isDown("n0") })
 			at := model.AttemptID{Job: d.next + 1, N: 1}
-			var looks atomic.Int64
+			marker := other("comb", "marker", "n2", 0)
 			d.api.Next("POST pods", simapi.Mishap{Then: func() {
 				d.until("its container runs", func() bool { return d.api.Runs(d.podOf(at, 0)) })
 				pod := d.podOf(at, 0)
@@ -102,19 +103,23 @@ func TestPodTakenAwayBeforeItIsKnown(t *testing.T) {
 				d.stripped[taskOf{at, 0}] = pod
 				d.mu.Unlock()
 				d.api.Vanish(pod)
-				looks.Store(int64(d.api.Asked()["GET pods"]))
+				if late { // the watch tells of both while the server asks for the pod
+					none := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, pod)
+					d.api.Next("GET pods", simapi.Mishap{Status: none, Then: func() {
+						d.api.Put(marker)
+						d.api.Hold("pods", false)
+						d.until("it is watched", func() bool { return kube.NodeOfPod(d.e, simapi.Home, "marker") != "" })
+					}})
+				}
 			}})
 			d.api.Hold("pods", late)
 			d.of("v", "n0")
-			if late {
-				d.until("the server asks for it", func() bool { return looks.Load() > 0 && int64(d.api.Asked()["GET pods"]) > looks.Load() })
-				d.api.Hold("pods", false)
-			}
 			d.until("it is told that nothing is known of it", func() bool { return d.told("TaskUnknown") > 0 || d.api.Began() > 1 })
 			if n := d.api.Began(); n != 1 {
 				t.Errorf("%d containers were started for one task", n)
 			}
 			d.api.PowerCycle("n0")
+			d.api.Drop(marker)
 			drop()
 			d.finish()
 		})
@@ -148,5 +153,30 @@ func TestTrialIsRemoved(t *testing.T) {
 	d.restart()
 	d.until("the pod of the earlier server is removed", func() bool { return d.bodyOf(old.Name).DeletionTimestamp != nil })
 	d.api.Drop(old)
+	d.finish()
+}
+
+// A pod that a user made in the place of a task's, under its name, is not deleted with the task's.
+func TestCopyInItsPlaceIsNotDeleted(t *testing.T) {
+	d := newDriver(t, 36)
+	d.api.Linger()
+	at := d.of("v", "n0")
+	d.runsIn("comb", at, 0)
+	d.until("its start is told", func() bool { return d.told("TaskStarted") > 0 })
+	d.api.Hold("pods", true) // so that the server does not hear of it
+	pod := d.podOf(at, 0)
+	d.mu.Lock()
+	d.stripped[taskOf{at, 0}] = pod
+	d.mu.Unlock()
+	d.forge(pod, simapi.Home)
+	d.end(at)
+	d.until("the task's is ended", func() bool { return d.api.Asked()["DELETE pods"] > 0 })
+	d.api.Hold("pods", false)
+	d.until("it is told that nothing is known of it", func() bool { return d.told("TaskUnknown") > 0 })
+	if d.bodyOf(pod).DeletionTimestamp != nil {
+		t.Error("the user's pod was deleted")
+	}
+	d.api.Strip(pod)
+	d.until("nothing runs", func() bool { d.api.PowerCycle("n0"); return !d.api.Runs(pod) })
 	d.finish()
 }

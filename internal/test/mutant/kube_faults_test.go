@@ -27,7 +27,7 @@ var kubeFaults = []fault{
 		old: "\t\tn.devices[key] = true\n",
 		new: ""},
 	{name: "a pod of others that has ended is counted", file: kube + "others.go",
-		old: "\t\tdelete(o.pods, key)\n",
+		old: "\t\to.count(key, &had, -1, nodes)\n",
 		new: ""},
 	{name: "a forged label hides a pod", file: kube + "namespaces.go",
 		old: "(!s.e.maker.Sealed(pod) || s.copied(pod))",
