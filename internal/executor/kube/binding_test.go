@@ -136,7 +136,7 @@ func TestBindingAnswers(t *testing.T) {
 			t.Parallel()
 			d := newDriver(t, 41)
 			d.api.Linger()
-			d.api.Next("POST pods/binding", list...)
+			d.api.Troubles.Next("POST pods/binding", list...)
 			at := d.of("v", "n0")
 			d.runsIn("comb", at, 0)
 			d.until("its start is told", func() bool { return d.told("TaskStarted") > 0 })
@@ -158,8 +158,8 @@ func TestBoundElsewhere(t *testing.T) {
 	d.api.Linger()
 	d.until("n0 is up", func() bool { return !d.isDown("n0") })
 	at := model.AttemptID{Job: d.next + 1, N: 1}
-	d.api.Next("POST pods/binding", simapi.Mishap{Status: apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("it is bound already")),
-		Then: func() { d.api.Bind(d.podOf(at, 0), "n2") }})
+	d.api.Troubles.Next("POST pods/binding", simapi.Mishap{Status: apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("it is bound already")),
+		Then: func() { d.api.Troubles.Bind(d.podOf(at, 0), "n2") }})
 	d.of("v", "n0")
 	d.until("it is told", func() bool { return d.whyRefused(at) != "" || d.exitOf(at).Cause != "" })
 	if why := d.whyRefused(at) + d.exitOf(at).Message; !strings.Contains(why, "bound to node n2") {
@@ -182,7 +182,7 @@ func TestNodeGoneBeforeTheBinding(t *testing.T) {
 				d.removed["n0"] = is
 			}
 			answers := make(chan struct{})
-			d.api.Next("POST pods", simapi.Mishap{Then: func() { <-answers }})
+			d.api.Troubles.Next("POST pods", simapi.Mishap{Then: func() { <-answers }})
 			at := d.of("v", "n0")
 			d.until("its pod is made", func() bool { return d.podOf(at, 0) != "" })
 			removed(true)
@@ -210,14 +210,14 @@ func TestKilledBeforeTheBinding(t *testing.T) {
 	for i := range away {
 		away[i].Status = apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
 	}
-	d.api.Next("POST pods/binding", away...)
+	d.api.Troubles.Next("POST pods/binding", away...)
 	at := d.of("v", "n0")
 	d.until("its binding is asked for", func() bool { return d.api.Asked()["POST pods/binding"] > 0 })
 	if pod := d.bodyOf(d.podOf(at, 0)); pod.Spec.NodeName != "" {
 		t.Fatalf("it is bound to %s already", pod.Spec.NodeName)
 	}
 	d.e.Close()
-	d.api.Forget("POST pods/binding")
+	d.api.Troubles.Forget("POST pods/binding")
 	d.restart()
 	d.runsIn("comb", at, 0)
 	if n := d.api.Began(); n != 1 {
@@ -234,14 +234,14 @@ func TestKubeletRefuses(t *testing.T) {
 			t.Parallel()
 			d := newDriver(t, 45)
 			d.api.Linger()
-			d.api.Refuse("n0", reason)
+			d.api.Troubles.Refuse("n0", reason)
 			at := d.of("v", "n0")
 			d.until("it is refused", func() bool { return d.whyRefused(at) != "" })
 			if why := d.whyRefused(at); !strings.Contains(why, reason) || d.api.Began() > 0 {
 				t.Errorf("it is refused: %s; %d containers were started", why, d.api.Began())
 			}
 			d.until("its pod is gone", func() bool { return d.podOf(at, 0) == "" })
-			d.api.Refuse("n0", "")
+			d.api.Troubles.Refuse("n0", "")
 			d.runsIn("comb", d.of("v", "n0"), 0)
 			d.finish()
 		})
@@ -274,7 +274,7 @@ func TestBindingWhileAnotherEnds(t *testing.T) {
 	d.api.Linger()
 	first := d.of("v", "n0")
 	d.runsIn("comb", first, 0)
-	d.api.Slow(true)
+	d.api.Troubles.Slow(true)
 	d.api.EndContainer(d.podOf(first, 0), 0)
 	d.until("its end is told", func() bool { return !slices.Contains(d.live(), first) })
 	second := d.of("v", "n0")
@@ -282,7 +282,7 @@ func TestBindingWhileAnotherEnds(t *testing.T) {
 	if got := d.bodyOf(d.podOf(second, 0)).Spec.SchedulerName; got != "" {
 		t.Errorf("%s binds it while the pod before is not over", got)
 	}
-	d.api.Slow(false)
+	d.api.Troubles.Slow(false)
 	d.runsIn("comb", second, 0)
 	d.until("the pod before is gone", func() bool { return d.e.Forget(first.Job) == nil })
 	third := d.of("v", "n0")
@@ -298,7 +298,7 @@ func TestCordonedBeforeTheBinding(t *testing.T) {
 	d, told := withLeaves(t, 48)
 	d.api.Linger()
 	answers := make(chan struct{})
-	d.api.Next("POST pods", simapi.Mishap{Then: func() { <-answers }})
+	d.api.Troubles.Next("POST pods", simapi.Mishap{Then: func() { <-answers }})
 	at := d.of("v", "n0")
 	d.until("its pod is made", func() bool { return d.podOf(at, 0) != "" })
 	d.api.Taint("n0", "maintenance")

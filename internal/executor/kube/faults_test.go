@@ -469,8 +469,8 @@ func (d *driver) restart() {
 }
 
 // declareDead is a user's word that a node is dead that is told to be down: its GPUs are free, and
-// it takes nothing until it is up. That it is up may be under way meanwhile: as the core does, which
-// cordons the node, nothing is begun there before the executor has told its state again.
+// it takes nothing until it is up. That it is up may be under way meanwhile: as the core does,
+// which cordons the node, nothing is begun there before the executor has told its state again.
 func (d *driver) declareDead(node string) {
 	d.mu.Lock()
 	var lost []model.Action

@@ -249,3 +249,15 @@ func (e *Executor) storagesOf(job *model.Job) (list []model.Storage, why string)
 	}
 	return list, ""
 }
+
+// secretsOf returns the secrets of a task's job, by path.
+func (e *Executor) secretsOf(t *podTask) (map[string]string, error) {
+	if e.o.Secrets == nil {
+		return nil, nil
+	}
+	known, err := e.o.Secrets(t.at.Job)
+	if err != nil {
+		return nil, fmt.Errorf("read the secrets of job %d: %w", t.at.Job, err)
+	}
+	return known, nil
+}

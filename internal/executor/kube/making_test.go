@@ -42,14 +42,14 @@ func TestPodUnsealedBeforeItIsKnown(t *testing.T) {
 	drop := d.shareCPUs("n0")
 	d.until("n0 is up", func() bool { return !d.isDown("n0") })
 	at := model.AttemptID{Job: d.next + 1, N: 1}
-	d.api.Next("POST pods", simapi.Mishap{Then: func() {
+	d.api.Troubles.Next("POST pods", simapi.Mishap{Then: func() {
 		d.until("its container runs", func() bool { return d.api.Runs(d.podOf(at, 0)) })
 		d.api.Unmark(d.podOf(at, 0))
 	}})
-	d.api.Hold("pods", true) // else the watch may tell of it while it has its seal
+	d.api.Troubles.Hold("pods", true) // else the watch may tell of it while it has its seal
 	d.of("v", "n0")
 	d.until("it is ended", func() bool { return d.api.Asked()["DELETE pods"] > 0 })
-	d.api.Hold("pods", false)
+	d.api.Troubles.Hold("pods", false)
 	d.until("it is told", func() bool { return d.exitOf(at).Cause != "" }) // free looks whether it runs
 	if x := d.exitOf(at); x.Cause != model.NeverStarted || !strings.Contains(x.Message, "may be its own") {
 		t.Errorf("it ended with %+v", x)
@@ -96,23 +96,8 @@ func TestPodTakenAwayBeforeItIsKnown(t *testing.T) {
 			d.until("n0 is up", func() bool { return !d.isDown("n0") })
 			at := model.AttemptID{Job: d.next + 1, N: 1}
 			marker := other("comb", "marker", "n2", 0)
-			d.api.Next("POST pods", simapi.Mishap{Then: func() {
-				d.until("its container runs", func() bool { return d.api.Runs(d.podOf(at, 0)) })
-				pod := d.podOf(at, 0)
-				d.mu.Lock()
-				d.stripped[taskOf{at, 0}] = pod
-				d.mu.Unlock()
-				d.api.Vanish(pod)
-				if late { // the watch tells of both while the server asks for the pod
-					none := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, pod)
-					d.api.Next("GET pods", simapi.Mishap{Status: none, Then: func() {
-						d.api.Put(marker)
-						d.api.Hold("pods", false)
-						d.until("it is watched", func() bool { return kube.NodeOfPod(d.e, simapi.Home, "marker") != "" })
-					}})
-				}
-			}})
-			d.api.Hold("pods", late)
+			d.api.Troubles.Next("POST pods", simapi.Mishap{Then: func() { d.takeAway(at, late, marker) }})
+			d.api.Troubles.Hold("pods", late)
 			d.of("v", "n0")
 			d.until("it is told that nothing is known of it", func() bool { return d.told("TaskUnknown") > 0 || d.api.Began() > 1 })
 			if n := d.api.Began(); n != 1 {
@@ -135,7 +120,7 @@ func TestTrialIsRemoved(t *testing.T) {
 	there := func() bool { return slices.Contains(d.api.Objects("pods"), maker.TrialName()) }
 	d.link = &pods.ServerLink{Image: "comb:1", URL: "https://comb:1", Pin: "p"}
 	broken := simapi.Mishap{Status: apierrors.NewInternalError(errors.New("etcdserver: request timed out"))}
-	d.api.Next("DELETE pods", broken, broken, broken)
+	d.api.Troubles.Next("DELETE pods", broken, broken, broken)
 	d.restart()
 	d.until("the image is tried", func() bool { return d.api.Asked()["DELETE pods"] > 0 })
 	d.until("its pod is gone", func() bool { return !there() })
@@ -163,7 +148,7 @@ func TestCopyInItsPlaceIsNotDeleted(t *testing.T) {
 	at := d.of("v", "n0")
 	d.runsIn("comb", at, 0)
 	d.until("its start is told", func() bool { return d.told("TaskStarted") > 0 })
-	d.api.Hold("pods", true) // so that the server does not hear of it
+	d.api.Troubles.Hold("pods", true) // so that the server does not hear of it
 	pod := d.podOf(at, 0)
 	d.mu.Lock()
 	d.stripped[taskOf{at, 0}] = pod
@@ -171,7 +156,7 @@ func TestCopyInItsPlaceIsNotDeleted(t *testing.T) {
 	d.forge(pod, simapi.Home)
 	d.end(at)
 	d.until("the task's is ended", func() bool { return d.api.Asked()["DELETE pods"] > 0 })
-	d.api.Hold("pods", false)
+	d.api.Troubles.Hold("pods", false)
 	d.until("it is told that nothing is known of it", func() bool { return d.told("TaskUnknown") > 0 })
 	if d.bodyOf(pod).DeletionTimestamp != nil {
 		t.Error("the user's pod was deleted")
@@ -179,4 +164,27 @@ func TestCopyInItsPlaceIsNotDeleted(t *testing.T) {
 	d.api.Strip(pod)
 	d.until("nothing runs", func() bool { d.api.PowerCycle("n0"); return !d.api.Runs(pod) })
 	d.finish()
+}
+
+// takeAway takes the pod of an attempt's only task away when its container runs, with its
+// finalizers. Where the watch is late, it tells of both when the server asks for the pod, and
+// before it tells of a marker.
+func (d *driver) takeAway(at model.AttemptID, late bool, marker *corev1.Pod) {
+	d.until("its container runs", func() bool { return d.api.Runs(d.podOf(at, 0)) })
+	pod := d.podOf(at, 0)
+	d.mu.Lock()
+	d.stripped[taskOf{at, 0}] = pod
+	d.mu.Unlock()
+	d.api.Troubles.Vanish(pod)
+	if !late {
+		return
+	}
+	none := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, pod)
+	d.api.Troubles.Next("GET pods", simapi.Mishap{Status: none, Then: func() {
+		d.api.Put(marker)
+		d.api.Troubles.Hold("pods", false)
+		d.until("it is watched", func() bool {
+			return kube.NodeOfPod(d.e, simapi.Home, marker.Name) != ""
+		})
+	}})
 }

@@ -32,8 +32,8 @@ func (d *driver) upSince(node string) func() (at time.Time, told bool) {
 	}
 }
 
-// The watch of nodes is behind that of pods: a node that was removed is back, and runs a pod, before
-// the server hears that it is there. The task has not ended.
+// The watch of nodes is behind that of pods: a node that was removed is back, and runs a pod,
+// before the server hears that it is there. The task has not ended.
 func TestNodeBackBeforeItIsHeard(t *testing.T) {
 	d := newDriver(t, 21)
 	d.goneAfter(time.Nanosecond)
@@ -43,19 +43,19 @@ func TestNodeBackBeforeItIsHeard(t *testing.T) {
 	web.Spec.Containers[0].Resources.Requests = asksFor(corev1.ResourceCPU, 1)
 	d.api.Put(web)
 	d.until("n0 is up", func() bool { return !d.isDown("n0") })
-	d.api.Hold("nodes", true)
+	d.api.Troubles.Hold("nodes", true)
 	d.api.Kubelet("n0", false) // until then no scheduler binds a pod there
 	at := d.of("v", "n0")
 	d.until("its pod is made", func() bool { return d.podOf(at, 0) != "" })
 	d.api.RemoveNode("n0")
-	d.api.Hold("nodes", false)
+	d.api.Troubles.Hold("nodes", false)
 	d.until("n0 is told to be gone", func() bool { return strings.Contains(d.whyDown("n0"), "no such node") })
-	d.api.Hold("nodes", true)
+	d.api.Troubles.Hold("nodes", true)
 	looks := d.api.Asked()["GET nodes"]
 	d.addNode("n0")
 	d.runsIn("comb", at, 0)
 	d.until("the server asks for the node", func() bool { return d.api.Asked()["GET nodes"] > looks })
-	d.api.Hold("nodes", false)
+	d.api.Troubles.Hold("nodes", false)
 	d.until("n0 is told to be up", func() bool { return !d.isDown("n0") })
 	d.until("its start is told", func() bool { return d.told("TaskStarted") > 0 })
 	if !slices.Contains(d.live(), at) || d.told("TaskExited") > 0 {
@@ -71,9 +71,9 @@ func TestNodeBackWithItsPod(t *testing.T) {
 	d := newDriver(t, 22)
 	d.goneAfter(time.Nanosecond)
 	d.api.Linger()
-	d.api.KeepOrphans(true)
+	d.api.Troubles.KeepOrphans(true)
 	d.until("n0 is up", func() bool { return !d.isDown("n0") })
-	d.api.Hold("nodes", true)
+	d.api.Troubles.Hold("nodes", true)
 	d.api.Kubelet("n0", false)
 	at := d.of("red", "n0")
 	d.until("its pod is bound", func() bool { return strings.Contains(d.api.Text("pods", d.podOf(at, 0)), `"nodeName":"n0"`) })
@@ -83,7 +83,7 @@ func TestNodeBackWithItsPod(t *testing.T) {
 	d.mu.Lock()
 	d.lost["n0"] = append(d.lost["n0"], pod) // hear looks at it when n0 is told to be up
 	d.mu.Unlock()
-	d.api.Hold("nodes", false)
+	d.api.Troubles.Hold("nodes", false)
 	d.until("its end is told", func() bool { return !slices.Contains(d.live(), at) })
 	up := d.upSince("n0")
 	d.restart() // the next server knows it as well
@@ -96,7 +96,7 @@ func TestNodeBackWithItsPod(t *testing.T) {
 	d.api.Forbid("red", false)
 	d.until("n0 is told to be up", func() bool { d.e.EndStrays(nil); return !d.isDown("n0") })
 	d.until("it is gone", func() bool { return d.podOf(at, 0) == "" })
-	d.api.KeepOrphans(false)
+	d.api.Troubles.KeepOrphans(false)
 	d.finish()
 }
 
@@ -132,7 +132,7 @@ func TestLostPodTakenAway(t *testing.T) {
 				d.restart()
 			}
 			began := time.Now()
-			d.api.Vanish(pod)
+			d.api.Troubles.Vanish(pod)
 			if server == "next" {
 				began = time.Now()
 				d.silent["n0"] = false

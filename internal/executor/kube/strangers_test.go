@@ -102,8 +102,8 @@ func (d *driver) strangerGoes(key string) bool {
 	return true
 }
 
-// strangersAreKnown wants all nodes to be held that pods of others hold, and no other. Then it takes
-// these pods away.
+// strangersAreKnown wants all nodes to be held that pods of others hold, and no other. Then it
+// takes these pods away.
 func (d *driver) strangersAreKnown() {
 	d.t.Helper()
 	var wrong string

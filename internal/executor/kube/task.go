@@ -51,8 +51,7 @@ type podTask struct {
 	shared   sharedState
 	fresh    freshPod
 	released time.Time // when Comb's finalizer was removed from its pod
-	vanished time.Time // when it was found that its pod is gone, and its end was not seen
-	making
+	doubts
 
 	lastReport turnReport       // what its pod reported of its turns; under Executor.turning
 	heard      time.Time        // when its pod last reported progress; under Executor.mu
@@ -72,20 +71,6 @@ type freshPod struct {
 	pod   *corev1.Pod // nil: the watch has told of it
 	at    time.Time   // when it was made
 	bound bool        // Comb has bound it
-}
-
-// making is what is known of a pod that may have been made before it was noted which it is.
-type making struct {
-	since      time.Time // a pod of its name that is older is not Comb's; zero: none is
-	unanswered time.Time // when it was asked last to make one that runs by itself, and not answered
-	glimpsed   types.UID // of a pod that runs by itself, as the watch told of it; under Executor.mu
-}
-
-// made notes that its pod may be made from now on. The clock of the API server may be behind.
-func (m *making) made() {
-	if m.since.IsZero() {
-		m.since = time.Now().Add(-10 * time.Second)
-	}
 }
 
 // waiting is what is unusual in how long a task waits.
@@ -143,7 +128,7 @@ func (e *Executor) reconcile(key string) (time.Duration, error) {
 		}
 		e.identify(t)
 		if pod := e.spaces.pod(t.space, t.name); t.endTold && pod != nil && pod.UID == t.record.UID && !proven(pod) {
-			e.fenceUnproven(t, pod)
+			health{e}.fenceUnproven(t, pod)
 		}
 	}
 	if w.repeated {
@@ -222,7 +207,7 @@ func (e *Executor) tell(t *podTask, f model.Fact) {
 // missing handles a task whose pod is not seen.
 func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Duration, error) {
 	if t.stray {
-		return e.dropVanished(t), nil
+		return health{e}.dropVanished(t), nil
 	}
 	begun, err := t.load()
 	if err != nil {
@@ -249,7 +234,7 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 			return e.takeOver(ctx, t, w, pod)
 		case pod != nil && pod.UID == t.record.UID:
 			return time.Second, nil // the watch will tell it, too
-		case cmp.Or(t.record.UID, t.record.Made, e.glimpsedOf(t)) != "":
+		case cmp.Or(t.record.UID, t.record.Made, glimpsedOf(e, t)) != "":
 			return e.tellUnknown(t, w, "its pod is gone, and its end was not seen")
 		}
 		if left := watchTime - time.Since(t.unanswered); left > 0 {
@@ -263,13 +248,6 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 		return 0, e.finish(t, model.Exit{Cause: model.NeverStarted})
 	}
 	return e.create(ctx, t, w)
-}
-
-// glimpsedOf is the UID of a pod of a task that the watch told of before it was known.
-func (e *Executor) glimpsedOf(t *podTask) types.UID {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return t.glimpsed
 }
 
 // create makes the pod, and then its secrets and claims, which the pod owns and which are deleted
@@ -498,7 +476,8 @@ func (e *Executor) takeOver(ctx context.Context, t *podTask, w wanted, pod *core
 	switch {
 	case !sealed && !t.since.IsZero() && !pod.CreationTimestamp.Time.Before(t.since):
 		t.record.UID, t.record.NamespaceFault = pod.UID, true
-		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: fmt.Sprintf("pod %s in namespace %s may be its own, and somebody has taken off what proves that Comb made it: it is ended", t.name, t.space)})
+		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: fmt.Sprintf("pod %s in namespace %s may be its own, "+
+			"and what proves that Comb made it was taken off: it is ended", t.name, t.space)})
 	case !sealed:
 		return 0, e.refuseForNamespace(t, fmt.Sprintf("a pod named %s is in namespace %s already, and Comb did not make it: delete it", t.name, t.space))
 	case t.record.Made != "" && t.record.Made != pod.UID:
@@ -546,7 +525,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 		if there, err := e.o.API.HasNode(ctx, pod.Spec.NodeName); err != nil || there {
 			return nodePause, err
 		}
-		e.fenceUnproven(t, pod)
+		health{e}.fenceUnproven(t, pod)
 		state.Phase, state.Exit = pods.Ended, model.Exit{Code: 137, Cause: model.NodeLost, Message: "its node was taken out of the Kubernetes cluster"}
 	}
 	switch {
@@ -588,19 +567,6 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 
 // nodePause is how long the watch of nodes is given to tell of a node that is there.
 const nodePause = time.Second
-
-// proven reports whether a pod says itself that it has ended.
-func proven(pod *corev1.Pod) bool { return pods.Look(pod, false).Phase == pods.Ended }
-
-// fenceUnproven keeps a pod's node down until the pod is gone, or says that it has ended: should
-// the node come back, its kubelet may run the pod.
-func (e *Executor) fenceUnproven(t *podTask, pod *corev1.Pod) {
-	e.mu.Lock()
-	e.seenOf(pod.Spec.NodeName).lost[t.key] = true
-	e.mu.Unlock()
-	health{e}.keep()
-	health{e}.changed(pod.Spec.NodeName)
-}
 
 // sayEnds lets an event say why a pod is being ended, where that is not the ordinary course.
 func sayEnds(e *Executor, t *podTask, pod *corev1.Pod, w wanted) {
@@ -721,17 +687,6 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: s.Why, Job: s.JobFault, Fetch: s.Fetch})
 }
 
-func (e *Executor) secretsOf(t *podTask) (map[string]string, error) {
-	if e.o.Secrets == nil {
-		return nil, nil
-	}
-	known, err := e.o.Secrets(t.at.Job)
-	if err != nil {
-		return nil, fmt.Errorf("read the secrets of job %d: %w", t.at.Job, err)
-	}
-	return known, nil
-}
-
 // finish notes and tells the end of a task.
 func (e *Executor) finish(t *podTask, x model.Exit) error {
 	if !t.stray {
@@ -774,37 +729,6 @@ func (e *Executor) refuse(t *podTask, f model.TaskRefused) error {
 	e.letFollow(t)
 	e.queue.Add(t.key)
 	return nil
-}
-
-// tellUnknown tells, once, that it cannot be proven what became of a task. A task that already
-// counts as ended is dropped: its user has said that nothing of it lives.
-func (e *Executor) tellUnknown(t *podTask, w wanted, why string) (time.Duration, error) {
-	if w.lost {
-		return e.dropVanished(t), nil
-	}
-	if t.vanished.IsZero() {
-		t.vanished = time.Now()
-	}
-	if !t.unknownTold {
-		t.unknownTold = true
-		e.tell(t, model.TaskUnknown{Attempt: t.at, Task: t.ts.Task, Reason: why + "; look on its node, and say so with comb node declare-dead"})
-	}
-	return time.Minute, nil
-}
-
-// dropVanished drops a task whose pod is gone, and whose end was not seen: somebody has taken it
-// away with its finalizers. Its kubelet ends its container after that, which nothing tells. So its
-// node stays down for as long as one that comes back after it was removed. It returns what is left
-// of that time.
-func (e *Executor) dropVanished(t *podTask) time.Duration {
-	if t.vanished.IsZero() {
-		t.vanished = time.Now()
-	}
-	if left := e.o.Limits.Gone - time.Since(t.vanished); left > 0 {
-		return left
-	}
-	e.drop(t)
-	return 0
 }
 
 // clean lets the pod of a task that is over be deleted, and then drops the task.
@@ -870,30 +794,5 @@ func (e *Executor) drop(t *podTask) {
 		delete(e.attempts, t.at)
 	} else if len(left) == 1 {
 		e.queue.Add(left[0]) // the first is removed last
-	}
-}
-
-// unfence lets nodes up that waited for a pod to be gone.
-func (e *Executor) unfence(t *podTask) {
-	e.mu.Lock()
-	among := e.seen // a stray is at one of them
-	if t.ts != nil {
-		node := string(t.ts.Place.Node)
-		among = map[string]*nodeSeen{node: e.seenOf(node)}
-	}
-	var free []string
-	for node, s := range among {
-		if s.lost[t.key] {
-			delete(s.lost, t.key)
-			free = append(free, node)
-		}
-	}
-	e.mu.Unlock()
-	if len(free) == 0 {
-		return
-	}
-	health{e}.keep()
-	for _, node := range free {
-		health{e}.changed(node)
 	}
 }

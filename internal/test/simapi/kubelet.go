@@ -149,51 +149,6 @@ func (s *Server) Strip(key string) {
 	s.remove("pods", o)
 }
 
-// Bind is another scheduler, which binds a pod to a node.
-func (s *Server) Bind(key, node string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if pod, ok := s.objects["pods"][key].(*corev1.Pod); ok {
-		pod = pod.DeepCopy()
-		pod.Spec.NodeName = node
-		s.put("pods", pod)
-	}
-}
-
-// Refuse lets the kubelet of a node take no pod, for a reason such as OutOfcpu, or take them again
-// for "".
-func (s *Server) Refuse(node, reason string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.refusals == nil {
-		s.refusals = map[string]string{}
-	}
-	s.refusals[node] = reason
-}
-
-// Slow lets no kubelet say that a pod has ended, whose container has, or lets them say it again.
-func (s *Server) Slow(slow bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.slow = slow
-}
-
-// Vanish is Strip, where the kubelet does not end the container.
-func (s *Server) Vanish(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if o := s.objects["pods"][key]; o != nil {
-		s.remove("pods", o)
-	}
-}
-
-// KeepOrphans lets the pods of removed nodes be, as a cluster without a controller manager does.
-func (s *Server) KeepOrphans(keep bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.orphans = keep
-}
-
 // Copy is a user who makes a pod of what another says, in a namespace, and returns its key.
 func (s *Server) Copy(from, space string) string {
 	s.mu.Lock()
@@ -401,7 +356,7 @@ func (s kubelets) see(pod *corev1.Pod) {
 	m := s.machines[node]
 	switch {
 	case m == nil:
-		if s.tick%gcBeats == 0 && !ended(pod) && !s.orphans {
+		if s.tick%gcBeats == 0 && !ended(pod) && !s.Troubles.orphans {
 			pod.Status.Phase = corev1.PodFailed
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"})
 			now := metav1.Now()
@@ -432,8 +387,8 @@ func (s kubelets) sync(m *machine, pod *corev1.Pod) {
 		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"}}
 	case c == nil && deleted:
 		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "Deleted"
-	case c == nil && s.refusals[pod.Spec.NodeName] != "":
-		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, s.refusals[pod.Spec.NodeName]
+	case c == nil && s.Troubles.refusals[pod.Spec.NodeName] != "":
+		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, s.Troubles.refusals[pod.Spec.NodeName]
 	case c == nil && s.releases(m, pod):
 		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, OutOfDevices
 	case c == nil:
@@ -466,7 +421,7 @@ func (s kubelets) sync(m *machine, pod *corev1.Pod) {
 		pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "10.0.0.1"
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, ContainerID: "sim://" + string(pod.UID),
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.began}}}}
-	case c.told > 0 && (s.slow || s.rand.IntN(4) > 0):
+	case c.told > 0 && (s.Troubles.slow || s.rand.IntN(4) > 0):
 		return
 	case c.told > 0:
 		pod.Status.Phase = corev1.PodSucceeded

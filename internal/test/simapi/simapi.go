@@ -43,45 +43,10 @@ type Faults struct {
 	Late   int // it comes later than it could
 }
 
-// Mishap is how one request goes wrong.
-type Mishap struct {
-	Status *apierrors.StatusError // it is refused so; nil: it is done, and the answer is lost
-	Then   func()                 // called before the client hears of it
-}
-
-// Next lets the next requests of a kind, such as "POST pods/binding", go wrong one after the other.
-func (s *Server) Next(what string, list ...Mishap) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.next[what] = append(s.next[what], list...)
-}
-
-// Forget takes back what Next has said of a kind of request.
-func (s *Server) Forget(what string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.next, what)
-}
-
-// mishap is how a request goes wrong, nil for none. s.mu is held.
-func (s *Server) mishap(what string) *Mishap {
-	list := s.next[what]
-	if len(list) == 0 {
-		return nil
-	}
-	s.next[what] = list[1:]
-	return &list[0]
-}
-
-func (m *Mishap) then() {
-	if m.Then != nil {
-		m.Then()
-	}
-}
-
 // Server is one.
 type Server struct {
-	URL string
+	URL      string
+	Troubles *Troubles
 
 	http    *httptest.Server
 	decoder runtime.Decoder
@@ -97,8 +62,6 @@ type Server struct {
 	objects  map[string]map[string]metav1.Object // by resource and key
 	closed   map[string]bool                     // namespaces in which nothing is allowed
 	denied   map[string]bool                     // resources of which nothing may be made
-	next     map[string][]Mishap                 // by the kind of request
-	held     map[string]bool                     // resources whose watches tell nothing now
 	fixed    bool                                // no pod may be resized
 	review   func(space string) (allowed, answers bool)
 	events   map[string][]event // by resource
@@ -107,9 +70,6 @@ type Server struct {
 	tick     int64
 	others   bool              // claims are given other devices than they ask for
 	linger   bool              // containers do not end by themselves
-	orphans  bool              // pods of removed nodes stay as they are
-	slow     bool              // kubelets do not say that pods have ended
-	refusals map[string]string // why kubelets take no pod, by node
 	spoiled  map[string]string // nodes on which what runs before a task fails, and what it prints
 	twice    []Both
 	asked    map[string]int
@@ -174,8 +134,9 @@ func New(seed uint64) *Server {
 		objects: map[string]map[string]metav1.Object{"pods": {}, "nodes": {}, "services": {}, "configmaps": {}, "serviceaccounts": {}, "events": {},
 			"secrets": {}, "resourceclaims": {}, "resourceslices": {}},
 		events:   map[string][]event{},
-		machines: map[string]*machine{}, closed: map[string]bool{}, next: map[string][]Mishap{}, foreign: map[string]bool{}, asked: map[string]int{},
+		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{},
 		issuer: newIssuer(0)}
+	s.Troubles = newTroubles(s)
 	s.news = sync.NewCond(&s.mu)
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = s.http.URL
@@ -244,18 +205,6 @@ func (s *Server) Deny(resource string, denied bool) {
 		s.denied = map[string]bool{}
 	}
 	s.denied[resource] = denied
-}
-
-// Hold lets the watches of a resource tell nothing, so that they are behind what is answered, or go
-// on again.
-func (s *Server) Hold(resource string, held bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.held == nil {
-		s.held = map[string]bool{}
-	}
-	s.held[resource] = held
-	s.news.Broadcast()
 }
 
 // Review has reviews of rights answered by a function, for each namespace; without one all is
@@ -402,10 +351,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.asked[what]++
 	s.asked[what+" in "+space]++
 	if sub != "" {
-		what += "/" + sub
-		s.asked[what]++
+		s.asked[what+"/"+sub]++
 	}
-	mishap := s.mishap(what)
+	mishap := s.Troubles.mishap(strings.TrimSuffix(what+"/"+sub, "/"))
 	var refusal *apierrors.StatusError
 	after, lost := "", false
 	if !away && (s.forbidden(resource, space) || resource == "namespaces" && s.closed[name]) {
@@ -428,21 +376,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case away:
 		panic(http.ErrAbortHandler)
 	case refusal != nil:
-		if after != "" {
-			w.Header().Set("Retry-After", after)
-		}
-		said := refusal.Status()
-		said.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-		answer(w, int(refusal.ErrStatus.Code), said)
+		refuse(w, refusal, after)
 		return
-	case mishap != nil && mishap.Status != nil:
-		mishap.then()
-		if after := mishap.Status.ErrStatus.Details; after != nil && after.RetryAfterSeconds > 0 {
-			w.Header().Set("Retry-After", fmt.Sprint(after.RetryAfterSeconds))
-		}
-		said := mishap.Status.Status()
-		said.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-		answer(w, int(said.Code), said)
+	case mishap.refuses(w):
 		return
 	case s.keys(w, r):
 		return
@@ -457,10 +393,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out, err := s.do(r, path{resource, space, name, sub})
-	if mishap != nil {
-		mishap.then()
-	}
-	if lost || mishap != nil {
+	if mishap.then() || lost {
 		panic(http.ErrAbortHandler)
 	}
 	if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
@@ -729,7 +662,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource, space s
 	for r.Context().Err() == nil && !s.away && !s.forbidden(resource, space) && !s.over() {
 		list := s.events[resource]
 		next, _ := slices.BinarySearchFunc(list, from+1, func(e event, v int64) int { return int(e.version - v) })
-		if next == len(list) || s.held[resource] {
+		if next == len(list) || s.Troubles.held[resource] {
 			s.news.Wait() // the kubelets' clock wakes it
 			continue
 		}
