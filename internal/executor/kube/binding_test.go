@@ -1,10 +1,16 @@
 package kube_test
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
@@ -138,6 +144,209 @@ func TestNoteFailsOnce(t *testing.T) {
 	}
 	for n := range int32(2) {
 		d.runsIn("comb", at, n)
+	}
+	d.finish()
+}
+
+// bodyOf is a pod as it is.
+func (d *driver) bodyOf(key string) (pod corev1.Pod) {
+	d.t.Helper()
+	if err := json.Unmarshal([]byte(d.api.Text("pods", key)), &pod); err != nil {
+		d.t.Fatal(err)
+	}
+	return pod
+}
+
+// Whatever is answered to a binding, a pod is bound once, to the node of its task, and its task
+// runs once.
+func TestBindingAnswers(t *testing.T) {
+	pod := schema.GroupResource{Resource: "pods"}
+	busy := apierrors.NewTooManyRequests("slow down", 1)
+	for name, list := range map[string][]simapi.Mishap{
+		"lost":              {{}},
+		"lost twice":        {{}, {}},
+		"429 with a time":   {{Status: busy}},
+		"429 for long":      {{Status: busy}, {Status: apierrors.NewTooManyRequests("slow down", 0)}, {Status: apierrors.NewTooManyRequests("slow down", 0)}},
+		"500":               {{Status: apierrors.NewInternalError(errors.New("etcdserver: request timed out"))}},
+		"409":               {{Status: apierrors.NewConflict(pod, "p", errors.New("the object has been modified"))}},
+		"404":               {{Status: apierrors.NewNotFound(pod, "p")}},
+		"409 and then lost": {{Status: apierrors.NewConflict(pod, "p", errors.New("the object has been modified"))}, {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDriver(t, 41)
+			d.api.Linger()
+			d.api.Troubles.Next("POST pods/binding", list...)
+			at := d.of("v", "n0")
+			d.runsIn("comb", at, 0)
+			d.until("its start is told", func() bool { return d.told("TaskStarted") > 0 })
+			if got := d.bodyOf(d.podOf(at, 0)).Spec.NodeName; got != "n0" {
+				t.Errorf("it is on node %s", got)
+			}
+			if n := d.api.Began(); n != 1 || d.exitOf(at).Cause != "" || d.whyRefused(at) != "" {
+				t.Errorf("%d containers were started; it ended with %+v, or was refused: %s", n, d.exitOf(at), d.whyRefused(at))
+			}
+			d.finish()
+		})
+	}
+}
+
+// A pod that somebody else has bound to another node is not the task's where it was to run: its
+// GPUs are not the ones that Comb gave it. It is ended, and its task has not started.
+func TestBoundElsewhere(t *testing.T) {
+	d := newDriver(t, 42)
+	d.api.Linger()
+	d.until("n0 is up", func() bool { return !d.isDown("n0") })
+	at := model.AttemptID{Job: d.next + 1, N: 1}
+	d.api.Troubles.Next("POST pods/binding", simapi.Mishap{Status: apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("it is bound already")),
+		Then: func() { d.api.Troubles.Bind(d.podOf(at, 0), "n2") }})
+	d.of("v", "n0")
+	d.until("it is told", func() bool { return d.whyRefused(at) != "" || d.exitOf(at).Cause != "" })
+	if why := d.whyRefused(at) + d.exitOf(at).Message; !strings.Contains(why, "bound to node n2") {
+		t.Errorf("it is said: %q", why)
+	}
+	d.finish()
+}
+
+// A node that is gone when its pod is to be bound, and comes back, or does not.
+func TestNodeGoneBeforeTheBinding(t *testing.T) {
+	for name, back := range map[string]bool{"it stays away": false, "it comes back": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDriver(t, 43)
+			d.api.Linger()
+			d.until("n0 is up", func() bool { return !d.isDown("n0") })
+			removed := func(is bool) {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				d.removed["n0"] = is
+			}
+			answers := make(chan struct{})
+			d.api.Troubles.Next("POST pods", simapi.Mishap{Then: func() { <-answers }})
+			at := d.of("v", "n0")
+			d.until("its pod is made", func() bool { return d.podOf(at, 0) != "" })
+			removed(true)
+			d.api.RemoveNode("n0")
+			d.until("n0 is told to be gone", func() bool { return d.isDown("n0") })
+			if back {
+				d.addNode("n0")
+				removed(false)
+			}
+			close(answers)
+			d.until("it runs, or has ended", func() bool { return d.api.Runs(d.podOf(at, 0)) || !slices.Contains(d.live(), at) })
+			if !back && d.api.Began() > 0 {
+				t.Error("a container was started on a node that is gone")
+			}
+			d.finish()
+		})
+	}
+}
+
+// A server that is killed between the making of a pod and its binding: the next one binds it.
+func TestKilledBeforeTheBinding(t *testing.T) {
+	d := newDriver(t, 44)
+	d.api.Linger()
+	away := make([]simapi.Mishap, 100)
+	for i := range away {
+		away[i].Status = apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
+	}
+	d.api.Troubles.Next("POST pods/binding", away...)
+	at := d.of("v", "n0")
+	d.until("its binding is asked for", func() bool { return d.api.Asked()["POST pods/binding"] > 0 })
+	if pod := d.bodyOf(d.podOf(at, 0)); pod.Spec.NodeName != "" {
+		t.Fatalf("it is bound to %s already", pod.Spec.NodeName)
+	}
+	d.e.Close()
+	d.api.Troubles.Forget("POST pods/binding")
+	d.restart()
+	d.runsIn("comb", at, 0)
+	if n := d.api.Began(); n != 1 {
+		t.Errorf("%d containers were started for one task", n)
+	}
+	d.finish()
+}
+
+// A pod that its kubelet refuses for want of room never ran: its node refused it, and its cell is
+// free.
+func TestKubeletRefuses(t *testing.T) {
+	for _, reason := range []string{"OutOfcpu", "OutOfmemory", "OutOfpods", "UnexpectedAdmissionError", "NodeAffinity"} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			d := newDriver(t, 45)
+			d.api.Linger()
+			d.api.Troubles.Refuse("n0", reason)
+			at := d.of("v", "n0")
+			d.until("it is refused", func() bool { return d.whyRefused(at) != "" })
+			if why := d.whyRefused(at); !strings.Contains(why, reason) || d.api.Began() > 0 {
+				t.Errorf("it is refused: %s; %d containers were started", why, d.api.Began())
+			}
+			d.until("its pod is gone", func() bool { return d.podOf(at, 0) == "" })
+			d.api.Troubles.Refuse("n0", "")
+			d.runsIn("comb", d.of("v", "n0"), 0)
+			d.finish()
+		})
+	}
+}
+
+// The watch of pods is told again and again that it is too old: what is bound meanwhile runs once.
+func TestBindingWhileWatchesAreTooOld(t *testing.T) {
+	d := newDriver(t, 46)
+	d.api.Linger()
+	d.api.Fail(simapi.Faults{Gone: 300, Cut: 200})
+	var list []model.AttemptID
+	for range simGPUs - 1 {
+		list = append(list, d.of("v", "n0"))
+	}
+	for _, at := range list {
+		d.runsIn("comb", at, 0)
+	}
+	d.until("their starts are told", func() bool { return d.told("TaskStarted") >= len(list) })
+	if n := d.api.Began(); n != len(list) {
+		t.Errorf("%d containers were started for %d tasks", n, len(list))
+	}
+	d.finish()
+}
+
+// A kubelet counts a pod until it says that the pod has ended, some time after its container has:
+// until then it refuses another for want of room. So kube-scheduler binds that one, which waits.
+func TestBindingWhileAnotherEnds(t *testing.T) {
+	d := newDriver(t, 47)
+	d.api.Linger()
+	first := d.of("v", "n0")
+	d.runsIn("comb", first, 0)
+	d.api.Troubles.Slow(true)
+	d.api.EndContainer(d.podOf(first, 0), 0)
+	d.until("its end is told", func() bool { return !slices.Contains(d.live(), first) })
+	second := d.of("v", "n0")
+	d.until("its pod is made", func() bool { return d.podOf(second, 0) != "" })
+	if got := d.bodyOf(d.podOf(second, 0)).Spec.SchedulerName; got != "" {
+		t.Errorf("%s binds it while the pod before is not over", got)
+	}
+	d.api.Troubles.Slow(false)
+	d.runsIn("comb", second, 0)
+	d.until("the pod before is gone", func() bool { return d.e.Forget(first.Job) == nil })
+	third := d.of("v", "n0")
+	d.runsIn("comb", third, 0)
+	if got := d.bodyOf(d.podOf(third, 0)).Spec.SchedulerName; got != "comb.dev" {
+		t.Errorf("%q binds one when the pod before is over", got)
+	}
+	d.finish()
+}
+
+// A node that is cordoned between the making of a pod and its binding gets no pod.
+func TestCordonedBeforeTheBinding(t *testing.T) {
+	d, told := withLeaves(t, 48)
+	d.api.Linger()
+	answers := make(chan struct{})
+	d.api.Troubles.Next("POST pods", simapi.Mishap{Then: func() { <-answers }})
+	at := d.of("v", "n0")
+	d.until("its pod is made", func() bool { return d.podOf(at, 0) != "" })
+	d.api.Taint("n0", "maintenance")
+	d.until("that is told", func() bool { return strings.Contains(told.says("n0"), "maintenance") })
+	close(answers)
+	d.until("it is refused", func() bool { return d.whyRefused(at) != "" })
+	if why := d.whyRefused(at); !strings.Contains(why, "cordoned or tainted before its pod was bound") || d.api.Began() > 0 {
+		t.Errorf("it is refused: %s; %d containers were started", why, d.api.Began())
 	}
 	d.finish()
 }

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 	"github.com/combsched/comb/internal/test/simapi"
 	"github.com/combsched/comb/internal/test/testkit"
@@ -159,4 +161,32 @@ func TestImageOfComb(t *testing.T) {
 	if now := d.api.Asked()["POST pods"]; now > made {
 		t.Errorf("%d pods were made", now-made)
 	}
+}
+
+// A pod that starts while the API server is away for longer than a pod may take runs on: that
+// nothing was heard of it is not its fault.
+func TestPodStartsWhileTheServerIsAway(t *testing.T) {
+	d := newDriver(t, 35)
+	const limit = 6 * time.Second
+	d.change = func(o *kube.Options) { o.Limits.Binding, o.Limits.Image = limit, limit }
+	d.restart()
+	d.api.Linger()
+	d.until("n0 is up", func() bool { return !d.isDown("n0") })
+	d.api.Troubles.Hold("nodes", true)
+	d.api.Kubelet("n0", false)
+	at := d.of("v", "n0")
+	began := time.Now()
+	d.until("it is known to be bound", func() bool { return kube.NodeOfPod(d.e, simapi.Home, d.podOf(at, 0)) == "n0" })
+	d.api.Away(true)
+	d.api.Kubelet("n0", true)
+	d.api.Troubles.Hold("nodes", false)
+	d.runsIn("comb", at, 0)
+	d.until("it is told to be away", func() bool { return len(d.e.Conditions()) > 0 })
+	d.until("the pod would have had to start", func() bool { return time.Since(began) > limit+time.Second })
+	d.api.Away(false)
+	d.until("its start is told, or its end", func() bool { return d.told("TaskStarted") > 0 || !slices.Contains(d.live(), at) })
+	if why := d.whyRefused(at); why != "" || !slices.Contains(d.live(), at) {
+		t.Errorf("it is refused: %s", why)
+	}
+	d.finish()
 }

@@ -45,3 +45,15 @@ func SeenNodes(e *Executor) int {
 
 // LookForForged looks for pods with a forged label, as is done each half minute.
 func LookForForged(e *Executor) { e.spaces.lookForForged() }
+
+// LookAt tells whether a node is up, if that has changed. What was being told of it before is told
+// when this returns.
+func LookAt(e *Executor, node string) { health{e}.changed(node) }
+
+// NodeOfPod is where a pod is bound, as it was watched last; "" where it is not.
+func NodeOfPod(e *Executor, space, name string) string {
+	if pod := e.spaces.pod(space, name); pod != nil {
+		return pod.Spec.NodeName
+	}
+	return ""
+}

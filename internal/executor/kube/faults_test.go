@@ -63,6 +63,8 @@ type driver struct {
 	forged  []string       // pods that are no task's
 	space   string         // the namespace of the VC moves now
 	began   map[string]int // tasks that started, by VC
+	others  strangers
+	ups     map[string]time.Time // when a node was told to be up first, where a test asks for it
 	facts   map[string]int
 	claims  int // tasks that started with claims
 	refused map[model.AttemptID]string
@@ -212,6 +214,8 @@ func (d *driver) hear(f model.Fact) {
 			d.t.Errorf("nothing is known of task %d of %v: %s", f.Task, f.Attempt, f.Reason)
 		}
 		d.unknown[taskOf{f.Attempt, f.Task}] = pod
+	case model.LeafHealth:
+		d.others.heard(d.t, f)
 	case model.NodeHealth:
 		for _, pod := range d.lost[string(f.Node)] {
 			if f.Up && d.api.Runs(pod) {
@@ -219,6 +223,9 @@ func (d *driver) hear(f model.Fact) {
 			}
 		}
 		d.down[string(f.Node)], d.why[string(f.Node)] = !f.Up, f.Reason
+		if _, told := d.ups[string(f.Node)]; f.Up && d.ups != nil && !told {
+			d.ups[string(f.Node)] = time.Now()
+		}
 	}
 }
 
@@ -269,7 +276,9 @@ func (d *driver) join() {
 	d.mu.Lock()
 	var host model.AttemptID
 	for at, g := range d.gangs { // any of them
-		unsteady := slices.ContainsFunc(g.start.Tasks, func(t model.TaskStart) bool { return d.down[string(t.Place.Node)] })
+		unsteady := slices.ContainsFunc(g.start.Tasks, func(t model.TaskStart) bool {
+			return d.down[string(t.Place.Node)] || d.others.held[string(t.Place.Node)]
+		})
 		if g.start.Job.Hints.Suspendable && !g.stop && len(g.done) == 0 && !unsteady {
 			host = at
 		}
@@ -382,7 +391,7 @@ func (d *driver) begin() {
 		node := cell.NodeName(nodeOf(d.r.IntN(simNodes)))
 		var devices []int32
 		for i := range int32(simGPUs) {
-			if d.taken[keyOf(node, i)] == 0 && !d.down[string(node)] && len(devices) < 1+d.r.IntN(2) {
+			if d.taken[keyOf(node, i)] == 0 && !d.down[string(node)] && !d.others.held[string(node)] && len(devices) < 1+d.r.IntN(2) {
 				devices = append(devices, i)
 			}
 		}
@@ -431,6 +440,9 @@ func (d *driver) end(at model.AttemptID) {
 // restart kills the executor and takes up what was there.
 func (d *driver) restart() {
 	d.e.Close()
+	d.mu.Lock()
+	d.others.restarted()
+	d.mu.Unlock()
 	for node, silent := range d.silent {
 		if silent && d.r.IntN(2) == 0 && d.api.Kubelet(node, true) {
 			d.silent[node] = false
@@ -457,7 +469,8 @@ func (d *driver) restart() {
 }
 
 // declareDead is a user's word that a node is dead that is told to be down: its GPUs are free, and
-// it takes nothing until it is up.
+// it takes nothing until it is up. That it is up may be under way meanwhile: as the core does,
+// which cordons the node, nothing is begun there before the executor has told its state again.
 func (d *driver) declareDead(node string) {
 	d.mu.Lock()
 	var lost []model.Action
@@ -472,10 +485,11 @@ func (d *driver) declareDead(node string) {
 			lost = append(lost, a)
 		}
 	}
+	var gone []string
 	for _, a := range lost {
 		g := d.gangs[a.Attempt]
 		for _, n := range a.Lost {
-			d.lost[node] = append(d.lost[node], d.podOf(a.Attempt, n))
+			gone = append(gone, d.podOf(a.Attempt, n))
 			d.release(g, a.Attempt, n)
 		}
 	}
@@ -483,6 +497,10 @@ func (d *driver) declareDead(node string) {
 	for _, a := range lost {
 		d.e.Do(a)
 	}
+	kube.LookAt(d.e, node)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lost[node] = append(d.lost[node], gone...)
 }
 
 // step does one random thing to the cluster.
@@ -535,6 +553,16 @@ func (d *driver) step() {
 		d.api.Forbid("red", true)
 		d.pace(200)
 		d.api.Forbid("red", false)
+	case k < 95:
+		d.stranger(node)
+	case k < 98:
+		d.strangerGoes("")
+	case k < 99:
+		kube.LookForForged(d.e)
+	default:
+		d.api.ForbidAll("pods", true)
+		d.pace(100)
+		d.api.ForbidAll("pods", false)
 	}
 	d.pace(40)
 }
@@ -558,7 +586,9 @@ func (d *driver) strip() {
 		}
 	}
 	d.mu.Unlock()
-	d.api.Strip(name)
+	if !d.strangerGoes(name) {
+		d.api.Strip(name)
+	}
 }
 
 // give declares that nothing lives of tasks of which nothing is known, once that is so.
@@ -597,6 +627,7 @@ func (d *driver) freed() bool {
 // finish heals the cluster, stops all, and waits until nothing is left.
 func (d *driver) finish() {
 	d.api.Fail(simapi.Faults{})
+	d.strangersAreKnown()
 	for i := range simNodes {
 		d.mu.Lock()
 		gone := d.removed[nodeOf(i)]
@@ -626,10 +657,11 @@ func (d *driver) finish() {
 
 // TestFaultsOfTheAPI: whatever the API server, kubelets, machines and users do, no GPU has two
 // containers at a time but those that were to share it, what is told to have ended has ended,
-// nothing is unknown, and in the end nothing is left. The executor is killed in between.
+// nothing is unknown, no leaf is told to be good that pods of others are known to hold, and in the
+// end nothing is left. The executor is killed in between.
 func TestFaultsOfTheAPI(t *testing.T) {
 	const steps = 250
-	var withClaims, shared atomic.Int64
+	var withClaims, shared, strange atomic.Int64
 	began := map[string]*atomic.Int64{"v": {}, "red": {}, "moves": {}}
 	t.Cleanup(func() {
 		if !seeds.Modest() { // in one run a node may be down, or a VC refused, all the time
@@ -641,6 +673,9 @@ func TestFaultsOfTheAPI(t *testing.T) {
 		if shared.Load() == 0 {
 			t.Error("no two containers shared a claim")
 		}
+		if strange.Load() == 0 {
+			t.Error("no pod of others had GPUs")
+		}
 		for vc, n := range began {
 			if n.Load() == 0 {
 				t.Errorf("no task of VC %s has started", vc)
@@ -651,6 +686,8 @@ func TestFaultsOfTheAPI(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			d := newDriver(t, seed)
+			d.change = func(o *kube.Options) { o.Leaves = leavesOf }
+			d.restart()
 			if seed%2 == 0 { // then the log of each is read when its pod has ended, since none is sent
 				d.link = &pods.ServerLink{Image: "comb:1", URL: "https://comb:1", Pin: "p"}
 				d.restart()
@@ -671,6 +708,7 @@ func TestFaultsOfTheAPI(t *testing.T) {
 				t.Errorf("only %d containers were started", n)
 			}
 			withClaims.Add(int64(d.claims))
+			strange.Add(int64(d.others.gpus))
 			for vc, n := range began {
 				n.Add(int64(d.began[vc]))
 			}

@@ -47,6 +47,9 @@ func (i imageTrial) run(ctx context.Context) {
 	said := "" // in the log
 	for wait := tryAgain; ctx.Err() == nil; {
 		if i.known() {
+			if old := i.seen(i.maker.TrialName()); old != nil && i.maker.Sealed(old) {
+				i.end(ctx, old) // an earlier server was killed before it did
+			}
 			wait = tryAgain
 			pause(ctx, tryAgain)
 			continue
@@ -140,7 +143,12 @@ func (i imageTrial) make(ctx context.Context, node string, offers []string) (*co
 func (i imageTrial) end(ctx context.Context, pod *corev1.Pod) {
 	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := i.api.Delete(soon, pod.Name, pod.UID, 0); err != nil && ctx.Err() == nil && i.server.away().IsZero() {
+	err := i.api.Delete(soon, pod.Name, pod.UID, 0)
+	for err != nil && ctx.Err() == nil && soon.Err() == nil {
+		pause(soon, trialLooks)
+		err = i.api.Delete(soon, pod.Name, pod.UID, 0)
+	}
+	if err != nil && ctx.Err() == nil && i.server.away().IsZero() {
 		i.log.Warn("the pod that tried the image of Comb cannot be removed; it ends by itself", "pod", pod.Name,
 			"error", api.ErrorText(err))
 	}

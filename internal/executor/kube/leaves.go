@@ -255,3 +255,15 @@ func (e *Executor) storagesOf(job *model.Job) (list []model.Storage, why string)
 func ownTaint(key string) bool {
 	return key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable || key == corev1.TaintNodeUnschedulable
 }
+
+// secretsOf returns the secrets of a task's job, by path.
+func (e *Executor) secretsOf(t *podTask) (map[string]string, error) {
+	if e.o.Secrets == nil {
+		return nil, nil
+	}
+	known, err := e.o.Secrets(t.at.Job)
+	if err != nil {
+		return nil, fmt.Errorf("read the secrets of job %d: %w", t.at.Job, err)
+	}
+	return known, nil
+}

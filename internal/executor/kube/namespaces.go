@@ -105,6 +105,11 @@ func (s *podNamespaces) settle(space, pod string) {
 	key := strayKey(space, pod)
 	s.e.mu.Lock()
 	task, stray := s.e.tasks[pod] != nil, s.e.tasks[key] != nil
+	if t := s.e.tasks[pod]; t != nil && t.uid == "" && t.glimpsed == "" && t.space == space {
+		if seen := s.pod(space, pod); seen != nil && pods.RunsByItself(seen) && s.e.maker.Sealed(seen) {
+			t.glimpsed = seen.UID
+		}
+	}
 	s.e.mu.Unlock()
 	if task {
 		s.e.queue.Add(pod)
@@ -550,10 +555,12 @@ func (s *podNamespaces) ofGang(t *podTask) string {
 	return cmp.Or(r.Namespace, s.own())
 }
 
-// made reports whether a record says that Comb made a pod: a tenant may have removed its seal.
+// made reports whether a record says that Comb made a pod, or may have: a tenant may have removed
+// its seal.
 func (s *podNamespaces) made(at model.AttemptID, n int32, pod *corev1.Pod) bool {
-	was, begun, err := recordsOf(s.e, at).load(n)
-	return begun && err == nil && cmp.Or(was.UID, was.Made) == pod.UID
+	r, begun, err := recordsOf(s.e, at).load(n)
+	own := cmp.Or(r.UID, r.Made)
+	return begun && err == nil && (own == pod.UID || own == "" && r.Exit == nil && r.Refused == nil)
 }
 
 // forged reports whether a pod without a task is not Comb's: Comb's pod of that name was another

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/combsched/comb/internal/core/cell"
@@ -275,9 +276,18 @@ func (h health) unseen() map[string]bool {
 }
 
 // free frees nodes from pods of before that are gone: those not in unseen, and not found as
-// strays. It returns the nodes.
+// strays. It returns the nodes. Such a pod may have gone just before this server's start, and its
+// container ends after that (see dropVanished): so it waits.
 func (h health) free(unseen map[string]bool) (nodes []string) {
 	gone := slices.DeleteFunc(h.before(), func(key string) bool { return unseen[key] })
+	if left := h.o.Limits.Gone - time.Since(h.opened); left > 0 && len(gone) > 0 {
+		time.AfterFunc(left, func() {
+			if h.ctx.Err() == nil {
+				endStrays(h.Executor)
+			}
+		})
+		return nil
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for node, s := range h.seen {
@@ -381,4 +391,96 @@ func freest(e *Executor) (name string, offers []string) {
 		}
 	}
 	return "", nil
+}
+
+// doubts is what is not certain of a task's pod: whether it was made before it was noted which it
+// is, and whether it has ended.
+type doubts struct {
+	since      time.Time // a pod of its name that is older is not Comb's; zero: none is
+	unanswered time.Time // when it was asked last to make one that runs by itself, and not answered
+	glimpsed   types.UID // of a pod that runs by itself, as the watch told of it; under Executor.mu
+	vanished   time.Time // when it was found that the pod is gone, and its end was not seen
+}
+
+// asks notes that its pod may be made from now on. The clock of the API server may be behind.
+func (m *doubts) asks() {
+	if m.since.IsZero() {
+		m.since = time.Now().Add(-10 * time.Second)
+	}
+}
+
+// glimpsedOf is the UID of a pod of a task that the watch told of before it was known.
+func glimpsedOf(e *Executor, t *podTask) types.UID {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return t.glimpsed
+}
+
+// proven reports whether a pod says itself that it has ended.
+func proven(pod *corev1.Pod) bool { return pods.Look(pod, false).Phase == pods.Ended }
+
+// fenceUnproven keeps a pod's node down until the pod is gone, or says that it has ended: should
+// the node come back, its kubelet may run the pod.
+func (h health) fenceUnproven(t *podTask, pod *corev1.Pod) {
+	h.mu.Lock()
+	h.seenOf(pod.Spec.NodeName).lost[t.key] = true
+	h.mu.Unlock()
+	h.keep()
+	h.changed(pod.Spec.NodeName)
+}
+
+// tellUnknown tells, once, that it cannot be proven what became of a task. A task that already
+// counts as ended is dropped: its user has said that nothing of it lives.
+func (e *Executor) tellUnknown(t *podTask, w wanted, why string) (time.Duration, error) {
+	if w.lost {
+		return health{e}.dropVanished(t), nil
+	}
+	if t.vanished.IsZero() {
+		t.vanished = time.Now()
+	}
+	if !t.unknownTold {
+		t.unknownTold = true
+		e.tell(t, model.TaskUnknown{Attempt: t.at, Task: t.ts.Task, Reason: why + "; look on its node, and say so with comb node declare-dead"})
+	}
+	return time.Minute, nil
+}
+
+// dropVanished drops a task whose pod is gone, and whose end was not seen: it was taken away with
+// its finalizers. Its kubelet ends its container after that, which nothing tells. So its
+// node stays down for as long as one that comes back after it was removed. It returns what is left
+// of that time.
+func (h health) dropVanished(t *podTask) time.Duration {
+	if t.vanished.IsZero() {
+		t.vanished = time.Now()
+	}
+	if left := h.o.Limits.Gone - time.Since(t.vanished); left > 0 {
+		return left
+	}
+	h.drop(t)
+	return 0
+}
+
+// unfence lets nodes up that waited for a pod to be gone.
+func (e *Executor) unfence(t *podTask) {
+	e.mu.Lock()
+	among := e.seen // a stray is at one of them
+	if t.ts != nil {
+		node := string(t.ts.Place.Node)
+		among = map[string]*nodeSeen{node: e.seenOf(node)}
+	}
+	var free []string
+	for node, s := range among {
+		if s.lost[t.key] {
+			delete(s.lost, t.key)
+			free = append(free, node)
+		}
+	}
+	e.mu.Unlock()
+	if len(free) == 0 {
+		return
+	}
+	health{e}.keep()
+	for _, node := range free {
+		health{e}.changed(node)
+	}
 }

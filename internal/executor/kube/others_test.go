@@ -61,6 +61,14 @@ func (l *leafTold) says(node string) string {
 	}
 }
 
+// leavesOf are the leaves of a node.
+func leavesOf(n cell.NodeName) (list []kube.Leaf) {
+	for i := range int32(simGPUs) {
+		list = append(list, kube.Leaf{LeafHealth: model.LeafHealth{Node: n, SKU: "GPU", Device: i}, GPUs: 1})
+	}
+	return list
+}
+
 // withLeaves is a driver whose nodes have leaves of GPUs that a device plugin gives.
 func withLeaves(t *testing.T, seed uint64) (*driver, *leafTold) {
 	told := &leafTold{of: map[cell.NodeName][simGPUs]model.LeafHealth{}}
@@ -68,12 +76,7 @@ func withLeaves(t *testing.T, seed uint64) (*driver, *leafTold) {
 	d.e.Close()
 	d.change = func(o *kube.Options) {
 		o.Tell = told.heard(o.Tell)
-		o.Leaves = func(n cell.NodeName) (list []kube.Leaf) {
-			for i := range int32(simGPUs) {
-				list = append(list, kube.Leaf{LeafHealth: model.LeafHealth{Node: n, SKU: "GPU", Device: i}, GPUs: 1})
-			}
-			return list
-		}
+		o.Leaves = leavesOf
 	}
 	d.e = d.open()
 	d.e.EndStrays(nil)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/combsched/comb/internal/executor/kube/link"
 )
@@ -33,7 +34,19 @@ func TestWhoIsLetIn(t *testing.T) {
 		t.Errorf("the keys were asked for %d times", n)
 	}
 	copied := d.forge(c, "blue")
-	for name, token := range map[string]string{"another pod's": d.api.Token(b, link.Audience), "for another": d.api.Token(a, "vault"), "none": "", "garbage": "a.b.c"} {
+	uid, hour := string(d.bodyOf(a).UID), time.Now().Add(time.Hour)
+	if err := admit(a, d.api.TokenOf("comb", a, uid, link.Audience, hour)); err != nil {
+		t.Fatal(err)
+	}
+	for name, token := range map[string]string{
+		"another pod's":        d.api.Token(b, link.Audience),
+		"for another":          d.api.Token(a, "vault"),
+		"none":                 "",
+		"garbage":              "a.b.c",
+		"of a pod before":      d.api.TokenOf("comb", a, "uid-1", link.Audience, hour), // of the same name
+		"of another namespace": d.api.TokenOf("red", a, uid, link.Audience, hour),
+		"stale":                d.api.TokenOf("comb", a, uid, link.Audience, time.Now().Add(-2*time.Minute)),
+	} {
 		if err := admit(a, token); !errors.Is(err, link.ErrToken) {
 			t.Errorf("a token that is %s: %v", name, err)
 		}

@@ -51,6 +51,7 @@ type podTask struct {
 	shared  sharedState
 	fresh   freshPod
 	endRequests
+	doubts
 
 	lastReport turnReport       // what its pod reported of its turns; under Executor.turning
 	heard      time.Time        // when its pod last reported progress; under Executor.mu
@@ -123,7 +124,13 @@ func (e *Executor) reconcile(key string) (time.Duration, error) {
 		}
 		t.read, t.endTold, t.refused = true, t.record.Exit != nil || t.record.Refused != nil, t.record.Refusing
 		w.repeated = w.repeated || t.endTold
+		if t.space != "" || w.known { // an earlier server may have made its pod at any time
+			t.since = time.Unix(1, 0)
+		}
 		e.identify(t)
+		if pod := e.spaces.pod(t.space, t.name); t.endTold && pod != nil && pod.UID == t.record.UID && !proven(pod) {
+			health{e}.fenceUnproven(t, pod)
+		}
 	}
 	if w.repeated {
 		e.repeat(t)
@@ -199,8 +206,7 @@ func (e *Executor) tell(t *podTask, f model.Fact) {
 // missing handles a task whose pod is not seen.
 func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Duration, error) {
 	if t.stray {
-		e.drop(t)
-		return 0, nil
+		return health{e}.dropVanished(t), nil
 	}
 	if t.space == "" {
 		again, err := e.spaces.decideNamespace(ctx, t, w.known)
@@ -223,8 +229,11 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 			return e.takeOver(ctx, t, w, pod)
 		case pod != nil && pod.UID == t.record.UID:
 			return time.Second, nil // the watch will tell it, too
-		case cmp.Or(t.record.UID, t.record.Made) != "":
+		case cmp.Or(t.record.UID, t.record.Made, glimpsedOf(e, t)) != "":
 			return e.tellUnknown(t, w, "its pod is gone, and its end was not seen")
+		}
+		if left := watchTime - time.Since(t.unanswered); left > 0 {
+			return left, nil // it may have been made and taken away: the watch tells of it, too
 		}
 	}
 	switch {
@@ -268,7 +277,11 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	t.begun = true
 	node := pods.NodeOf(pod)
 	pods.ChooseBinder(pod, e.node(node), e.others.ask(node) || e.spaces.releases(node), own.nothing())
+	t.asks()
 	made, err := t.in(e).Create(ctx, pod)
+	if api.Unanswered(err) && pods.RunsByItself(pod) {
+		t.unanswered = time.Now()
+	}
 	switch {
 	case err == nil:
 		e.programs.made(made)
@@ -464,8 +477,13 @@ func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f mo
 // takeOver takes over a pod whose making was not noted, if it is Comb's. A pod that is to end gets
 // nothing more.
 func (e *Executor) takeOver(ctx context.Context, t *podTask, w wanted, pod *corev1.Pod) (time.Duration, error) {
+	sealed := t.record.Made != "" || e.maker.Sealed(pod)
 	switch {
-	case t.record.Made == "" && !e.maker.Sealed(pod):
+	case !sealed && !t.since.IsZero() && !pod.CreationTimestamp.Time.Before(t.since):
+		t.record.UID, t.record.NamespaceFault = pod.UID, true
+		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: fmt.Sprintf("pod %s in namespace %s may be its own, "+
+			"and what proves that Comb made it was taken off: it is ended", t.name, t.space)})
+	case !sealed:
 		return 0, e.refuseForNamespace(t, fmt.Sprintf("a pod named %s is in namespace %s already, and Comb did not make it: delete it", t.name, t.space))
 	case t.record.Made != "" && t.record.Made != pod.UID:
 		return e.tellUnknown(t, w, "another pod has taken the place of its own")
@@ -489,6 +507,11 @@ func (e *Executor) takeOver(ctx context.Context, t *podTask, w wanted, pod *core
 // follow handles a task that has a pod.
 func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1.Pod) (time.Duration, error) {
 	state := pods.Look(pod, w.stop)
+	if on := pod.Spec.NodeName; !t.stray && t.refused == nil && on != "" && on != string(t.ts.Place.Node) {
+		t.record.NamespaceFault = true // the node that Comb chose has not seen it
+		why := fmt.Sprintf("its pod was bound to node %s, and not by Comb, which chose %s", on, t.ts.Place.Node)
+		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: why})
+	}
 	if state.Phase != pods.Ended && !w.stop && t.refused == nil {
 		if err := (claims{e}).check(ctx, t, pod); err != nil || t.refused != nil {
 			return 0, err
@@ -503,9 +526,16 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 		if gone < e.o.Limits.Gone {
 			return e.o.Limits.Gone - gone, nil
 		}
+		// What is watched may be behind: then the node is back, and may run the pod.
+		if there, err := e.o.API.HasNode(ctx, pod.Spec.NodeName); err != nil || there {
+			return nodePause, err
+		}
+		health{e}.fenceUnproven(t, pod)
 		state.Phase, state.Exit = pods.Ended, model.Exit{Code: 137, Cause: model.NodeLost, Message: "its node was taken out of the Kubernetes cluster"}
 	}
 	switch {
+	case state.Phase == pods.Ended && t.refused != nil && t.record.NamespaceFault:
+		return 0, e.refuse(t, *t.refused)
 	case state.Phase == pods.Ended && state.Refused != "" && state.Program && !t.stray:
 		return 0, refuseForProgram(e, t, pod, state)
 	case state.Phase == pods.Ended && state.Refused != "" && state.Added && !t.stray:
@@ -541,6 +571,9 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 	e.mu.Unlock()
 	return sharedRequests{e}.take(ctx, t, pod)
 }
+
+// nodePause is how long the watch of nodes is given to tell of a node that is there.
+const nodePause = time.Second
 
 // sayEnds lets an event say why a pod is being ended, where that is not the ordinary course.
 func sayEnds(e *Executor, t *podTask, pod *corev1.Pod, w wanted) {
@@ -605,6 +638,10 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	e.mu.Lock()
 	e.stateKnown(t)
 	e.mu.Unlock()
+	if !e.server.away().IsZero() { // nothing is heard of it: it may run
+		t.waits, t.stuck = time.Time{}, time.Time{}
+		return patient, nil
+	}
 	limit, bound := e.o.Limits.Binding, pod.Spec.NodeName != ""
 	if bound {
 		limit = e.o.Limits.Image
@@ -655,17 +692,6 @@ func (e *Executor) wait(ctx context.Context, t *podTask, pod *corev1.Pod, s pods
 	return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: s.Why, Job: s.JobFault, Fetch: s.Fetch})
 }
 
-func (e *Executor) secretsOf(t *podTask) (map[string]string, error) {
-	if e.o.Secrets == nil {
-		return nil, nil
-	}
-	known, err := e.o.Secrets(t.at.Job)
-	if err != nil {
-		return nil, fmt.Errorf("read the secrets of job %d: %w", t.at.Job, err)
-	}
-	return known, nil
-}
-
 // finish notes and tells the end of a task.
 func (e *Executor) finish(t *podTask, x model.Exit) error {
 	if !t.stray {
@@ -710,27 +736,20 @@ func (e *Executor) refuse(t *podTask, f model.TaskRefused) error {
 	return nil
 }
 
-// tellUnknown tells, once, that it cannot be proven what became of a task. A task that already
-// counts as ended is dropped: its user has said that nothing of it lives.
-func (e *Executor) tellUnknown(t *podTask, w wanted, why string) (time.Duration, error) {
-	if w.lost {
-		e.drop(t)
-		return 0, nil
-	}
-	if !t.unknownTold {
-		t.unknownTold = true
-		e.tell(t, model.TaskUnknown{Attempt: t.at, Task: t.ts.Task, Reason: why + "; look on its node, and say so with comb node declare-dead"})
-	}
-	return time.Minute, nil
-}
-
 // clean lets the pod of a task that is over be deleted, and then drops the task.
 func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Duration, error) {
 	if pod == nil || !t.stray && pod.UID != t.record.UID {
 		e.drop(t)
 		return 0, nil
 	}
-	e.unfence(t) // it has ended, whatever else keeps its pod
+	switch {
+	case proven(pod):
+		e.unfence(t) // whatever else keeps its pod
+	case pod.DeletionTimestamp == nil:
+		return t.askToEnd(ctx, t.in(e), pod, time.Second)
+	default: // Kubernetes says that it has ended, or the kubelet of its node, should that come back
+		return 0, nil
+	}
 	if e.first(t) {
 		return 0, nil // the last of the others queues it
 	}
@@ -773,22 +792,5 @@ func (e *Executor) drop(t *podTask) {
 		delete(e.attempts, t.at)
 	} else if len(left) == 1 {
 		e.queue.Add(left[0]) // the first is removed last
-	}
-}
-
-// unfence lets nodes up that waited for a pod to be gone.
-func (e *Executor) unfence(t *podTask) {
-	e.mu.Lock()
-	var free []string
-	if t.lost || t.stray {
-		for node, s := range e.seen {
-			if delete(s.lost, t.key); len(s.lost) == 0 && s.why != "" {
-				free = append(free, node)
-			}
-		}
-	}
-	e.mu.Unlock()
-	for _, node := range free {
-		health{e}.changed(node)
 	}
 }

@@ -34,6 +34,9 @@ type detector struct {
 
 // detectors, the fastest first.
 var detectors = []detector{
+	{"link", kube + "link/", []string{"./" + kube + "link"}, false},
+	{"kube", kube, []string{"./" + kube, "-skip", "^TestFaultsOfTheAPI$", "-failfast"}, false},
+	{"kube faults", kube, []string{"./" + kube, "-run", "^TestFaultsOfTheAPI$"}, true},
 	{"machine", "internal/core/cell/", []string{"./internal/core/cell", "-run", "^TestMachine$", "-rapid.nofailfile", "-rapid.shrinktime=1s"}, false},
 	{"exhaustive", "", []string{"./internal/core", "-run", "^TestExhaustive$", "-args", "-depth", "4"}, false},
 	{"cell", "internal/core/cell/", []string{"./internal/core/cell", "-skip", "^TestMachine$", "-short"}, false},
@@ -144,7 +147,7 @@ func (f fault) hunt(t *testing.T) string {
 	}
 	var caught []string
 	for _, d := range detectors {
-		if !strings.HasPrefix(f.file, d.of) {
+		if !strings.HasPrefix(f.file, d.of) || strings.HasPrefix(f.file, kube) && !strings.HasPrefix(d.of, kube) {
 			continue
 		}
 		if found := d.ask(t, f, overlay); found != "" {

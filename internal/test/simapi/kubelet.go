@@ -462,7 +462,7 @@ func (s kubelets) see(pod *corev1.Pod) {
 	m := s.machines[node]
 	switch {
 	case m == nil:
-		if s.tick%gcBeats == 0 && !ended(pod) {
+		if s.tick%gcBeats == 0 && !ended(pod) && !s.Troubles.orphans {
 			pod.Status.Phase = corev1.PodFailed
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"})
 			now := metav1.Now()
@@ -493,6 +493,8 @@ func (s kubelets) sync(m *machine, pod *corev1.Pod) {
 		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"}}
 	case c == nil && deleted:
 		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "Deleted"
+	case c == nil && s.Troubles.refusals[pod.Spec.NodeName] != "":
+		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, s.Troubles.refusals[pod.Spec.NodeName]
 	case c == nil && s.releases(m, pod):
 		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, OutOfDevices
 	case c == nil:
@@ -529,7 +531,7 @@ func (s kubelets) sync(m *machine, pod *corev1.Pod) {
 		pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "10.0.0.1"
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, ContainerID: "sim://" + string(pod.UID),
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.began}}}}
-	case c.told > 0 && s.rand.IntN(4) > 0:
+	case c.told > 0 && (s.Troubles.slow || s.rand.IntN(4) > 0):
 		return
 	case c.told > 0:
 		pod.Status.Phase = corev1.PodSucceeded

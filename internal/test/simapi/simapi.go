@@ -45,7 +45,8 @@ type Faults struct {
 
 // Server is one.
 type Server struct {
-	URL string
+	URL      string
+	Troubles *Troubles
 
 	http    *httptest.Server
 	decoder runtime.Decoder
@@ -148,6 +149,7 @@ func New(seed uint64) *Server {
 		machines: map[string]*machine{}, closed: map[string]bool{}, foreign: map[string]bool{}, asked: map[string]int{},
 		work:   work{changed: map[string]bool{}},
 		issuer: newIssuer(0)}
+	s.Troubles = newTroubles(s)
 	s.news = sync.NewCond(&s.mu)
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = s.http.URL
@@ -375,6 +377,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if sub != "" {
 		s.asked[what+"/"+sub]++
 	}
+	mishap := s.Troubles.mishap(strings.TrimSuffix(what+"/"+sub, "/"))
 	var refusal *apierrors.StatusError
 	after, lost := "", false
 	if !away && (s.forbidden(resource, space) || resource == "namespaces" && s.closed[name]) {
@@ -397,12 +400,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case away:
 		panic(http.ErrAbortHandler)
 	case refusal != nil:
-		if after != "" {
-			w.Header().Set("Retry-After", after)
-		}
-		said := refusal.Status()
-		said.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-		answer(w, int(refusal.ErrStatus.Code), said)
+		refuse(w, refusal, after)
+		return
+	case mishap.refuses(w):
 		return
 	case s.ofServer(w, r):
 		return
@@ -417,7 +417,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out, err := s.do(r, path{resource, space, name, sub})
-	if lost {
+	if mishap.then() || lost {
 		panic(http.ErrAbortHandler)
 	}
 	if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
@@ -692,7 +692,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource, space s
 	for r.Context().Err() == nil && !s.away && !s.forbidden(resource, space) && !s.over() {
 		list := s.events[resource]
 		next, _ := slices.BinarySearchFunc(list, from+1, func(e event, v int64) int { return int(e.version - v) })
-		if next == len(list) {
+		if next == len(list) || s.Troubles.held[resource] {
 			s.news.Wait() // the kubelets' clock wakes it
 			continue
 		}

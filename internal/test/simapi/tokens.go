@@ -42,17 +42,24 @@ func (s *Server) RotateKeys() {
 // Token is what a kubelet gives a pod: a token for an audience.
 func (s *Server) Token(pod, audience string) string {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	o := s.objects["pods"][pod].(*corev1.Pod)
+	s.mu.Unlock()
+	return s.TokenOf(o.Namespace, o.Name, string(o.UID), audience, time.Now().Add(time.Hour))
+}
+
+// TokenOf is a token for a pod, there or not, that ends at a time.
+func (s *Server) TokenOf(space, name, uid, audience string, ends time.Time) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	key := jose.JSONWebKey{Key: s.issuer.key, KeyID: s.issuer.id}
 	sign, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, nil)
 	if err != nil {
 		panic(err)
 	}
-	now := jwt.NewNumericDate(time.Now())
-	of := map[string]any{"namespace": o.Namespace, "pod": map[string]string{"name": o.Name, "uid": string(o.UID)}}
+	since := jwt.NewNumericDate(ends.Add(-time.Hour))
+	of := map[string]any{"namespace": space, "pod": map[string]string{"name": name, "uid": uid}}
 	text, err := jwt.Signed(sign).Claims(jwt.Claims{Issuer: Issuer, Audience: jwt.Audience{audience},
-		IssuedAt: now, NotBefore: now, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))}).
+		IssuedAt: since, NotBefore: since, Expiry: jwt.NewNumericDate(ends)}).
 		Claims(map[string]any{"kubernetes.io": of}).Serialize()
 	if err != nil {
 		panic(err)

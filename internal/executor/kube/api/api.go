@@ -22,6 +22,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
@@ -455,6 +456,14 @@ func (c *Client) Nodes(ctx context.Context) ([]corev1.Node, error) {
 	return list.Items, err
 }
 
+// HasNode asks the API server itself whether there is a node.
+func (c *Client) HasNode(ctx context.Context, name string) (bool, error) {
+	list := &corev1.NodeList{}
+	one := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
+	err := c.rest.Get().Resource("nodes").VersionedParams(&one, c.params).Do(ctx).Into(list)
+	return len(list.Items) > 0, err
+}
+
 // Pods asks the API server for all pods of the namespace.
 func (c *Client) Pods(ctx context.Context) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
@@ -574,6 +583,13 @@ func NamespaceGone(err error) bool {
 
 // Missing reports whether there is no object of that name.
 func Missing(err error) bool { return apierrors.IsNotFound(err) }
+
+// Unanswered reports whether a request may have been done although it failed: no answer came, or
+// one that does not say.
+func Unanswered(err error) bool {
+	status := (*apierrors.StatusError)(nil)
+	return err != nil && (!errors.As(err, &status) || status.ErrStatus.Code >= http.StatusInternalServerError)
+}
 
 // Exists reports whether there is an object of that name already.
 func Exists(err error) bool { return apierrors.IsAlreadyExists(err) }

@@ -37,6 +37,11 @@ func WaitsForComb(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.Spec.SchedulerName == Scheduler && pod.DeletionTimestamp == nil
 }
 
+// RunsByItself reports whether a pod that was made may run before Comb does more for it.
+func RunsByItself(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" || pod.Spec.SchedulerName != Scheduler
+}
+
 // takesAnyRoom reports whether a pod needs nothing of its node but room: no claim, and no volume
 // that others provide.
 func takesAnyRoom(pod *corev1.Pod) bool {
