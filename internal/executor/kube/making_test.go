@@ -87,7 +87,7 @@ func TestPodOfATasksNameBefore(t *testing.T) {
 // before the server asks again. Its container may run on: no other is made in its place, also where
 // the watch tells late that it was there.
 func TestPodTakenAwayBeforeItIsKnown(t *testing.T) {
-	for name, late := range map[string]bool{"watched": false, "watched late": true} {
+	for name, late := range map[string]int{"watched": 0, "watched while it is asked for": 1, "watched later": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDriver(t, 33)
@@ -96,9 +96,17 @@ func TestPodTakenAwayBeforeItIsKnown(t *testing.T) {
 			d.until("n0 is up", func() bool { return !d.isDown("n0") })
 			at := model.AttemptID{Job: d.next + 1, N: 1}
 			marker := other("comb", "marker", "n2", 0)
-			d.api.Troubles.Next("POST pods", simapi.Mishap{Then: func() { d.takeAway(at, late, marker) }})
-			d.api.Troubles.Hold("pods", late)
+			d.api.Troubles.Next("POST pods", simapi.Mishap{Then: func() { d.takeAway(at, late == 1, marker) }})
+			d.api.Troubles.Hold("pods", late > 0)
 			d.of("v", "n0")
+			if late == 2 {
+				d.until("it is taken away", func() bool { return d.wasTaken(at) })
+				asked := d.api.Asked()["GET pods"]
+				d.until("it is asked for", func() bool {
+					return d.api.Asked()["GET pods"] > asked || d.told("TaskUnknown") > 0 || d.api.Began() > 1
+				})
+				d.api.Troubles.Hold("pods", false)
+			}
 			d.until("it is told that nothing is known of it", func() bool { return d.told("TaskUnknown") > 0 || d.api.Began() > 1 })
 			if n := d.api.Began(); n != 1 {
 				t.Errorf("%d containers were started for one task", n)
@@ -164,6 +172,13 @@ func TestCopyInItsPlaceIsNotDeleted(t *testing.T) {
 	d.api.Strip(pod)
 	d.until("nothing runs", func() bool { d.api.PowerCycle("n0"); return !d.api.Runs(pod) })
 	d.finish()
+}
+
+// wasTaken reports whether takeAway has taken the pod of an attempt's only task away.
+func (d *driver) wasTaken(at model.AttemptID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stripped[taskOf{at, 0}] != "" && d.podOf(at, 0) == ""
 }
 
 // takeAway takes the pod of an attempt's only task away when its container runs, with its
