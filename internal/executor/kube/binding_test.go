@@ -157,8 +157,8 @@ func (d *driver) bodyOf(key string) (pod corev1.Pod) {
 	return pod
 }
 
-// Whatever is answered to a binding, a pod is bound once, to the node of its task, and its task
-// runs once.
+// Whatever is answered to a binding, the first pod of a gang is bound once, to the node of its
+// task, and each task runs once.
 func TestBindingAnswers(t *testing.T) {
 	pod := schema.GroupResource{Resource: "pods"}
 	busy := apierrors.NewTooManyRequests("slow down", 1)
@@ -177,14 +177,15 @@ func TestBindingAnswers(t *testing.T) {
 			d := newDriver(t, 41)
 			d.api.Linger()
 			d.api.Troubles.Next("POST pods/binding", list...)
-			at := d.of("v", "n0")
+			at := d.of("v", "n0", "n0")
 			d.runsIn("comb", at, 0)
-			d.until("its start is told", func() bool { return d.told("TaskStarted") > 0 })
+			d.runsIn("comb", at, 1)
+			d.until("their starts are told", func() bool { return d.told("TaskStarted") > 1 })
 			if got := d.bodyOf(d.podOf(at, 0)).Spec.NodeName; got != "n0" {
 				t.Errorf("it is on node %s", got)
 			}
-			if n := d.api.Began(); n != 1 || d.exitOf(at).Cause != "" || d.whyRefused(at) != "" {
-				t.Errorf("%d containers were started; it ended with %+v, or was refused: %s", n, d.exitOf(at), d.whyRefused(at))
+			if n := d.api.Began(); n != 2 || d.exitOf(at).Cause != "" || d.whyRefused(at) != "" {
+				t.Errorf("%d containers were started for two tasks; it ended with %+v, or was refused: %s", n, d.exitOf(at), d.whyRefused(at))
 			}
 			d.finish()
 		})
@@ -200,7 +201,7 @@ func TestBoundElsewhere(t *testing.T) {
 	at := model.AttemptID{Job: d.next + 1, N: 1}
 	d.api.Troubles.Next("POST pods/binding", simapi.Mishap{Status: apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("it is bound already")),
 		Then: func() { d.api.Troubles.Bind(d.podOf(at, 0), "n2") }})
-	d.of("v", "n0")
+	d.of("v", "n0", "n0")
 	d.until("it is told", func() bool { return d.whyRefused(at) != "" || d.exitOf(at).Cause != "" })
 	if why := d.whyRefused(at) + d.exitOf(at).Message; !strings.Contains(why, "bound to node n2") {
 		t.Errorf("it is said: %q", why)
@@ -223,7 +224,7 @@ func TestNodeGoneBeforeTheBinding(t *testing.T) {
 			}
 			answers := make(chan struct{})
 			d.api.Troubles.Next("POST pods", simapi.Mishap{Then: func() { <-answers }})
-			at := d.of("v", "n0")
+			at := d.of("v", "n0", "n0")
 			d.until("its pod is made", func() bool { return d.podOf(at, 0) != "" })
 			removed(true)
 			d.api.RemoveNode("n0")
@@ -251,7 +252,7 @@ func TestKilledBeforeTheBinding(t *testing.T) {
 		away[i].Status = apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
 	}
 	d.api.Troubles.Next("POST pods/binding", away...)
-	at := d.of("v", "n0")
+	at := d.of("v", "n0", "n0")
 	d.until("its binding is asked for", func() bool { return d.api.Asked()["POST pods/binding"] > 0 })
 	if pod := d.bodyOf(d.podOf(at, 0)); pod.Spec.NodeName != "" {
 		t.Fatalf("it is bound to %s already", pod.Spec.NodeName)
@@ -260,8 +261,9 @@ func TestKilledBeforeTheBinding(t *testing.T) {
 	d.api.Troubles.Forget("POST pods/binding")
 	d.restart()
 	d.runsIn("comb", at, 0)
-	if n := d.api.Began(); n != 1 {
-		t.Errorf("%d containers were started for one task", n)
+	d.runsIn("comb", at, 1)
+	if n := d.api.Began(); n != 2 {
+		t.Errorf("%d containers were started for two tasks", n)
 	}
 	d.finish()
 }
@@ -317,7 +319,7 @@ func TestBindingWhileAnotherEnds(t *testing.T) {
 	d.api.Troubles.Slow(true)
 	d.api.EndContainer(d.podOf(first, 0), 0)
 	d.until("its end is told", func() bool { return !slices.Contains(d.live(), first) })
-	second := d.of("v", "n0")
+	second := d.of("v", "n0", "n0")
 	d.until("its pod is made", func() bool { return d.podOf(second, 0) != "" })
 	if got := d.bodyOf(d.podOf(second, 0)).Spec.SchedulerName; got != "" {
 		t.Errorf("%s binds it while the pod before is not over", got)
@@ -325,7 +327,7 @@ func TestBindingWhileAnotherEnds(t *testing.T) {
 	d.api.Troubles.Slow(false)
 	d.runsIn("comb", second, 0)
 	d.until("the pod before is gone", func() bool { return d.e.Forget(first.Job) == nil })
-	third := d.of("v", "n0")
+	third := d.of("v", "n0", "n0")
 	d.runsIn("comb", third, 0)
 	if got := d.bodyOf(d.podOf(third, 0)).Spec.SchedulerName; got != "comb.dev" {
 		t.Errorf("%q binds one when the pod before is over", got)
@@ -339,14 +341,14 @@ func TestCordonedBeforeTheBinding(t *testing.T) {
 	d.api.Linger()
 	answers := make(chan struct{})
 	d.api.Troubles.Next("POST pods", simapi.Mishap{Then: func() { <-answers }})
-	at := d.of("v", "n0")
+	at := d.of("v", "n0", "n2")
 	d.until("its pod is made", func() bool { return d.podOf(at, 0) != "" })
 	d.api.Taint("n0", "maintenance")
 	d.until("that is told", func() bool { return strings.Contains(told.says("n0"), "maintenance") })
 	close(answers)
 	d.until("it is refused", func() bool { return d.whyRefused(at) != "" })
-	if why := d.whyRefused(at); !strings.Contains(why, "cordoned or tainted before its pod was bound") || d.api.Began() > 0 {
-		t.Errorf("it is refused: %s; %d containers were started", why, d.api.Began())
+	if why := d.whyRefused(at); !strings.Contains(why, "cordoned or tainted before its pod was bound") || d.api.Asked()["POST pods/binding"] > 0 {
+		t.Errorf("it is refused: %s; its binding was asked for %d times", why, d.api.Asked()["POST pods/binding"])
 	}
 	d.finish()
 }
