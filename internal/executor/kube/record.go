@@ -285,3 +285,10 @@ func (t *podTask) noteCreated(pod *corev1.Pod) error {
 	}
 	return err
 }
+
+// told is what the engine was told of a task.
+type told struct {
+	startTold   bool // its start
+	endTold     bool // its end
+	unknownTold bool // that its state is unknown
+}

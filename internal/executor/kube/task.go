@@ -39,10 +39,8 @@ type podTask struct {
 	turns    *podRotation // its rotation; nil for a stray alone. It is replaced, never changed
 
 	noted
-	refused     *model.TaskRefused // its pod is being ended, and then this is told
-	startTold   bool               // its start was told
-	endTold     bool               // its end was told
-	unknownTold bool               // it was told that its state is unknown
+	refused *model.TaskRefused // its pod is being ended, and then this is told
+	told
 	waiting
 	said    podSaid
 	log     *logCopier
