@@ -113,8 +113,8 @@ func (c *checker) returners(now model.Time, id model.AttemptID) []keeper {
 	var out []keeper
 	for other, a := range c.live {
 		k := gangKey{other.Job, other.Gang}
-		if !a.placed || !a.stop || !a.returns || !equal(k.job, k.gang) || a.lazy && c.unknown(other) {
-			continue // what runs without its guarantee keeps nothing of its VC while it is unknown
+		if !a.placed || !a.stop || !a.returns || !equal(k.job, k.gang) || c.unknown(other) {
+			continue // it keeps the cells that it has, and no others, for as long as it is unknown
 		}
 		if c.met.keeps++; !promised(k) {
 			out = append(out, keeper{key: k, at: now})
