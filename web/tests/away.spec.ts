@@ -103,6 +103,7 @@ test('what the server says of itself stands above each page while it holds, and 
     const answer = await route.fetch();
     await route.fulfill({ response: answer, json: { ...(await answer.json()), conditions } });
   });
+  await server.clear(); // a job that waits says that instead
   const made = (await server.submit(job('held-up'))) as { id: number };
   interface Told { id: number; phase: string; attempts: { state: string }[] }
   const starting = (j: Told) => (j.id === made.id ? { ...j, phase: 'Active', attempts: [{ ...j.attempts[0], state: 'Starting' }] } : j);

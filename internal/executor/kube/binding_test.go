@@ -110,6 +110,21 @@ func TestServiceOfAGang(t *testing.T) {
 	d.finish()
 }
 
+// A user that deletes a pod with a grace of years keeps no GPU by that: Comb's own grace counts
+// once the task is to end.
+func TestDeletedWithALongGrace(t *testing.T) {
+	d := newDriver(t, 49)
+	d.api.Linger()
+	at := d.of("v", "n0")
+	d.runsIn("comb", at, 0)
+	d.api.Troubles.Delete(d.podOf(at, 0), 10*365*24*3600)
+	d.of("v", "n2")
+	d.until("what happened since is known, too", func() bool { return d.told("TaskStarted") == 2 })
+	d.end(at)
+	d.until("its pod is gone", func() bool { return d.podOf(at, 0) == "" })
+	d.finish()
+}
+
 // A binding that is refused for good ends the task, and blames no node.
 func TestBindingRefused(t *testing.T) {
 	d := newDriver(t, 5)

@@ -36,6 +36,17 @@ func (r *endRequests) askToEnd(ctx context.Context, in *api.Client, pod *corev1.
 	return 0, err
 }
 
+// shorten asks a pod once more that was asked to end already, where it was given longer than
+// Comb gives it: a user with the right to delete pods may give any time.
+func (r *endRequests) shorten(ctx context.Context, in *api.Client, pod *corev1.Pod,
+	grace time.Duration) (time.Duration, error) {
+	grace = max(grace, time.Second)
+	if pods.GivenGrace(pod) < grace+time.Second {
+		return 0, nil
+	}
+	return r.askToEnd(ctx, in, pod, grace)
+}
+
 // release removes Comb's finalizer from a pod that has ended.
 func (r *endRequests) release(ctx context.Context, in *api.Client, pod *corev1.Pod) error {
 	if !slices.Contains(pod.Finalizers, pods.Finalizer) || time.Since(r.released) < watchTime {

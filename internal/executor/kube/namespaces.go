@@ -559,8 +559,11 @@ func (s *podNamespaces) ofGang(t *podTask) string {
 // its seal.
 func (s *podNamespaces) made(at model.AttemptID, n int32, pod *corev1.Pod) bool {
 	r, begun, err := recordsOf(s.e, at).load(n)
-	own := cmp.Or(r.UID, r.Made)
-	return begun && err == nil && (own == pod.UID || own == "" && r.Exit == nil && r.Refused == nil)
+	if own := cmp.Or(r.UID, r.Made); own != "" || !begun || err != nil {
+		return begun && err == nil && own == pod.UID
+	}
+	here := cmp.Or(r.Namespace, s.own()) == pod.Namespace && (r.Node == "" || r.Node == pods.NodeOf(pod))
+	return here && r.Exit == nil && r.Refused == nil
 }
 
 // forged reports whether a pod without a task is not Comb's: Comb's pod of that name was another

@@ -460,6 +460,13 @@ func (h health) dropVanished(t *podTask) time.Duration {
 	return 0
 }
 
+// isFenced reports whether a node is kept down for a task's pod.
+func (h health) isFenced(t *podTask) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return t.ts != nil && h.seenOf(string(t.ts.Place.Node)).lost[t.key]
+}
+
 // unfence lets nodes up that waited for a pod to be gone.
 func (e *Executor) unfence(t *podTask) {
 	e.mu.Lock()

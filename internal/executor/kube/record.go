@@ -32,6 +32,10 @@ type record struct {
 	NamespaceFault bool   `json:"space,omitempty"`
 	// Devices are the devices that its claims were given, each as POOL/DEVICE.
 	Devices []string `json:"devices,omitempty"`
+	// Node is the node that the task was given, as the first line of the attempt says it for all of
+	// its tasks (Nodes, by their numbers); "" where a version before this one wrote that line.
+	Node  string           `json:"node,omitempty"`
+	Nodes map[int32]string `json:"nodes,omitempty"`
 }
 
 // ran reports whether a task whose pod is gone has run, as far as its record says.
@@ -97,7 +101,10 @@ func (g *gangRecords) load(n int32) (r record, begun bool, err error) {
 	if r, begun, err = loadTaskRecord(g.taskDir(n)); err != nil || begun {
 		return r, begun, err
 	}
-	r, begun = lastRecord(data, anyTask)
+	if r, begun = lastRecord(data, anyTask); r.Nodes != nil {
+		r.Node, begun = r.Nodes[n]
+		r.Nodes = nil
+	}
 	return r, begun, nil
 }
 
@@ -162,14 +169,19 @@ func (g *gangRecords) any() (r record, found bool) {
 	return record{}, false
 }
 
-// begin notes, once for all of them, that pods of the attempt may be made now, in a namespace.
-func (g *gangRecords) begin(space string) error {
+// begin notes, once for all of them, that pods of the attempt may be made now, in a namespace and
+// on which nodes.
+func (g *gangRecords) begin(space string, start *model.Start) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.begun {
 		return nil
 	}
-	f, err := g.add(anyTask, &record{Namespace: space})
+	nodes := make(map[int32]string, len(start.Tasks))
+	for i := range start.Tasks {
+		nodes[start.Tasks[i].Task] = string(start.Tasks[i].Place.Node)
+	}
+	f, err := g.add(anyTask, &record{Namespace: space, Nodes: nodes})
 	if err == nil {
 		err = f.Close()
 	}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
 )
 
@@ -25,6 +27,15 @@ func appendTo(t *testing.T, path, text string) {
 	if _, err := f.WriteString(text); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// startOn is a start of so many tasks, each on a node of its own number.
+func startOn(tasks int32) *model.Start {
+	s := &model.Start{}
+	for n := range tasks {
+		s.Tasks = append(s.Tasks, model.TaskStart{Task: n, Place: cell.Task{Node: cell.NodeName(fmt.Sprint("n", n))}})
+	}
+	return s
 }
 
 // The last whole line of a task counts, whatever was torn behind it or before.
@@ -46,8 +57,12 @@ func TestRecord(t *testing.T) {
 		}
 	}
 	wants("nothing", 1, false, "")
-	ok(g.begin("red"))
+	ok(g.begin("red", startOn(6)))
 	wants("a pod that may be there", 1, true, "")
+	wants("one that the attempt has not", 6, false, "")
+	if r, _, err := recordsIn(jobs).load(1); err != nil || r.Node != "n1" || r.Nodes != nil {
+		t.Errorf("task 1 is for node %q, %v; all: %v", r.Node, err, r.Nodes)
+	}
 	if r, found := recordsIn(jobs).any(); !found || r.Namespace != "red" {
 		t.Errorf("the attempt is found %v in namespace %q", found, r.Namespace)
 	}
@@ -105,7 +120,7 @@ func TestRecordOfAnEarlierVersion(t *testing.T) {
 	wants(1, true, "one")
 	wants(2, true, "")
 	wants(3, false, "")
-	if err := g.begin("red"); err != nil { // this version makes the pod of task 3
+	if err := g.begin("red", startOn(4)); err != nil { // this version makes the pod of task 3
 		t.Fatal(err)
 	}
 	wants(0, true, "zero")

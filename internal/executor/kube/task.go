@@ -172,9 +172,7 @@ func (e *Executor) identify(t *podTask) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if t.uid = t.record.UID; t.fresh.pod != nil {
-		t.made = t.fresh.pod.ResourceVersion
-	}
+	t.uid = t.record.UID
 }
 
 // repeat tells what was told before.
@@ -269,7 +267,7 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	if err := sp.pulls.add(ctx, sp.api, e.o.PullSecrets, pod, e.o.Log); err != nil {
 		return 0, err
 	}
-	if err := t.records.begin(t.space); err != nil {
+	if err := t.records.begin(t.space, t.start); err != nil {
 		return 0, err
 	}
 	t.begun = true
@@ -282,6 +280,9 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	}
 	switch {
 	case err == nil:
+		e.mu.Lock()
+		t.made = made.ResourceVersion
+		e.mu.Unlock()
 		e.programs.made(made)
 		if !own.nothing() {
 			if err := t.noteCreated(made); err != nil {
@@ -553,7 +554,7 @@ func (e *Executor) follow(ctx context.Context, t *podTask, w wanted, pod *corev1
 			sayEnds(e, t, pod, w)
 			return t.askToEnd(ctx, t.in(e), pod, w.grace)
 		}
-		return 0, nil
+		return t.shorten(ctx, t.in(e), pod, w.grace)
 	case state.Phase == pods.Waits:
 		if again, err := e.bind(ctx, t, pod); err != nil || t.refused != nil {
 			return again, err
@@ -736,6 +737,9 @@ func (e *Executor) refuse(t *podTask, f model.TaskRefused) error {
 
 // clean lets the pod of a task that is over be deleted, and then drops the task.
 func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Duration, error) {
+	if pod == nil && (health{e}).isFenced(t) {
+		return health{e}.dropVanished(t), nil
+	}
 	if pod == nil || !t.stray && pod.UID != t.record.UID {
 		e.drop(t)
 		return 0, nil
@@ -746,7 +750,7 @@ func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time
 	case pod.DeletionTimestamp == nil:
 		return t.askToEnd(ctx, t.in(e), pod, time.Second)
 	default: // Kubernetes says that it has ended, or the kubelet of its node, should that come back
-		return 0, nil
+		return t.shorten(ctx, t.in(e), pod, time.Second)
 	}
 	if e.first(t) {
 		return 0, nil // the last of the others queues it

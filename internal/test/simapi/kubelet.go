@@ -127,13 +127,7 @@ func (s *Server) PowerCycle(name string) {
 }
 
 // DeletePod is a user with kubectl.
-func (s *Server) DeletePod(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if o := s.objects["pods"][key]; o != nil {
-		_ = s.delete("pods", o, nil)
-	}
-}
+func (s *Server) DeletePod(key string) { s.Troubles.Delete(key, 30) }
 
 // Strip is a user who takes the finalizers off a pod and deletes it: it is gone at once, and its
 // kubelet ends its container after.
@@ -466,7 +460,7 @@ func (s kubelets) see(pod *corev1.Pod) {
 			pod.Status.Phase = corev1.PodFailed
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"})
 			now := metav1.Now()
-			pod.DeletionTimestamp = &now
+			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &now, new(int64)
 			s.put("pods", pod)
 		}
 	case m.kubelet && !ended(pod):
@@ -485,7 +479,7 @@ func asks(pod *corev1.Pod) string {
 
 // sync is a kubelet that looks at one of its pods. s.mu is held.
 func (s kubelets) sync(m *machine, pod *corev1.Pod) {
-	deleted := pod.DeletionTimestamp != nil
+	deleted := pod.DeletionTimestamp != nil && *pod.DeletionGracePeriodSeconds <= longestGrace
 	c := m.containers[pod.UID]
 	switch {
 	case c == nil && pod.Status.PodIP != "": // the machine came anew: its container is lost

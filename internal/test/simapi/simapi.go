@@ -574,9 +574,14 @@ func (s *Server) delete(resource string, o metav1.Object, body []byte) error {
 	if p := options.Preconditions; p != nil && (p.UID != nil && *p.UID != o.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != o.GetResourceVersion()) {
 		return apierrors.NewConflict(schema.GroupResource{Resource: resource}, o.GetName(), errors.New("another object has that name"))
 	}
-	if o.GetDeletionTimestamp() == nil {
+	grace := int64(30)
+	if options.GracePeriodSeconds != nil {
+		grace = *options.GracePeriodSeconds
+	}
+	if had := o.GetDeletionGracePeriodSeconds(); o.GetDeletionTimestamp() == nil || had != nil && grace < *had {
 		now := metav1.Now()
 		o.SetDeletionTimestamp(&now)
+		o.SetDeletionGracePeriodSeconds(&grace)
 		s.put(resource, o)
 	}
 	if resource != "pods" && resource != "resourceclaims" { // what is reserved goes later: see collect

@@ -135,3 +135,16 @@ func (t *Troubles) KeepOrphans(keep bool) {
 	defer t.s.mu.Unlock()
 	t.orphans = keep
 }
+
+// longestGrace is how many seconds a pod may have to end before its container uses them.
+const longestGrace = 3600
+
+// Delete is a user with kubectl, and gives a pod so many seconds to end.
+func (t *Troubles) Delete(key string, grace int64) {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	if o := t.s.objects["pods"][key]; o != nil {
+		body := `{"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": %d}`
+		_ = t.s.delete("pods", o, fmt.Appendf(nil, body, grace))
+	}
+}

@@ -84,7 +84,7 @@ func slimStatus(pod *corev1.Pod) {
 
 func slimContainer(c *corev1.ContainerStatus) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: c.Name, State: c.State, LastTerminationState: c.LastTerminationState,
-		ContainerID: c.ContainerID}
+		ContainerID: c.ContainerID, Started: c.Started}
 }
 
 // Parts are remembered up to so many bytes, as they are sent. Beyond it all are forgotten: pods

@@ -74,6 +74,7 @@ func TestSlimLooksTheSame(t *testing.T) {
 	}
 	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}}
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	yes, always := true, corev1.ContainerRestartPolicyAlways
 	task := func(s corev1.ContainerState) []corev1.ContainerStatus {
 		return []corev1.ContainerStatus{{Name: "mesh", State: running}, {Name: Container, State: s, ContainerID: "containerd://1"}}
 	}
@@ -94,12 +95,14 @@ func TestSlimLooksTheSame(t *testing.T) {
 		"is unbound":  {Phase: corev1.PodPending, Conditions: condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable")},
 		"was bound":   {Phase: corev1.PodPending, Conditions: condition(corev1.PodScheduled, corev1.ConditionTrue, "")},
 		"is lost":     {Phase: corev1.PodFailed, Conditions: condition(corev1.DisruptionTarget, corev1.ConditionTrue, "DeletionByPodGC")},
+		"has a mesh":  {Phase: corev1.PodPending, InitContainerStatuses: append([]corev1.ContainerStatus{{Name: "side", State: running, Started: &yes}}, program(waiting)...)},
 		"nothing":     {},
 	} {
 		pod, _, err := maker.Make(sample())
 		if err != nil {
 			t.Fatal(err)
 		}
+		pod.Spec.InitContainers = append([]corev1.Container{{Name: "side", Image: "side:1", RestartPolicy: &always}}, pod.Spec.InitContainers...)
 		pod.Status = s
 		slim := pod.DeepCopy()
 		Slim(slim)

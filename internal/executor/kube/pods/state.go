@@ -2,6 +2,7 @@ package pods
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -105,8 +106,18 @@ func Look(pod *corev1.Pod, asked bool) State {
 func Alike(a, b *corev1.Pod) bool {
 	is := Look(b, false)
 	return is.Phase != Ended && is == Look(a, false) && a.UID == b.UID && a.Spec.NodeName == b.Spec.NodeName &&
-		(a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) && slices.Equal(a.Finalizers, b.Finalizers) &&
+		(a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
+		GivenGrace(a) == GivenGrace(b) && slices.Equal(a.Finalizers, b.Finalizers) &&
 		len(b.Spec.ResourceClaims) == 0
+}
+
+// GivenGrace is how long a pod that was asked to end was given for it, also by others; 0 where none
+// was.
+func GivenGrace(pod *corev1.Pod) time.Duration {
+	if pod.DeletionGracePeriodSeconds == nil {
+		return 0
+	}
+	return time.Duration(min(*pod.DeletionGracePeriodSeconds, math.MaxInt32)) * time.Second
 }
 
 // lookBefore is what the containers say that run before that of the task: why one of them waits, or
