@@ -20,8 +20,8 @@ const (
 	leastLog  = 64
 )
 
-// pace limits the rate of each pod. One that asks too often is told so before anything is looked up
-// for it, so it costs other pods nothing.
+// pace limits the rate of each pod. One that asks too often is told so once it is known which pod
+// it is, before anything else is looked up for it.
 type pace struct {
 	now   func() time.Time
 	every time.Duration // for one, on average

@@ -342,8 +342,8 @@ func unsupported(t Task, role *model.Role) error {
 	return nil
 }
 
-// onNode makes kube-scheduler bind a pod to a node, so that taints, volumes and resources are
-// checked.
+// onNode keeps a pod to a node, whatever binds it: see ChooseBinder. What binds it elsewhere is
+// found by it.
 func onNode(node string) *corev1.NodeAffinity {
 	return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
