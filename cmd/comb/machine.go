@@ -22,6 +22,7 @@ import (
 	"github.com/combsched/comb/internal/engine"
 	"github.com/combsched/comb/internal/engine/store"
 	"github.com/combsched/comb/internal/executor/kube"
+	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/executor/machine"
 	"github.com/combsched/comb/internal/spec/config"
@@ -257,7 +258,7 @@ func (d *daemon) checkNodes(c *model.Config) error {
 	}
 	away, err := d.pods.CheckNodes(config.NodeNames(c), had)
 	if len(away) > 0 {
-		d.log.Warn("the Kubernetes cluster has no such nodes now: nothing starts there", "nodes", kube.FirstFew(away))
+		d.log.Warn("the Kubernetes cluster has no such nodes now: nothing starts there", "nodes", api.FirstFew(away))
 	}
 	claims := slices.ContainsFunc(c.Cluster.SKUs, func(s cell.SKU) bool { return s.DRA.Class != "" })
 	lost, unasked, without := kube.CheckNamespaces(d.pods, model.Namespaces(c), hadSpaces, claims)
@@ -265,7 +266,7 @@ func (d *daemon) checkNodes(c *model.Config) error {
 		d.log.Warn("a namespace of the cluster file cannot be used now: nothing starts there", "namespace", why)
 	}
 	if len(unasked) > 0 {
-		d.log.Warn("the API server of Kubernetes did not say in time whether pods can be in namespaces of the cluster file", "namespaces", kube.FirstFew(unasked))
+		d.log.Warn("the API server of Kubernetes did not say in time whether pods can be in namespaces of the cluster file", "namespaces", api.FirstFew(unasked))
 	}
 	for _, why := range kube.Unkept(d.pods, c.Cluster.SKUs) {
 		d.log.Warn("the admission policies do not keep all GPUs of the cluster file from others", "problem", why)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
@@ -355,7 +356,7 @@ func (e *Executor) CheckNodes(nodes, had []cell.NodeName) (away []string, err er
 		return away, nil
 	}
 	slices.Sort(lacks)
-	return away, fmt.Errorf("the Kubernetes cluster lacks nodes of the cluster file: %s; comb cluster discover prints those that it has", FirstFew(lacks))
+	return away, fmt.Errorf("the Kubernetes cluster lacks nodes of the cluster file: %s; comb cluster discover prints those that it has", api.FirstFew(lacks))
 }
 
 // AwaitNodes waits until the nodes and what they offer are known; false when the API server is

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/combsched/comb/internal/executor"
+	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
@@ -136,7 +137,7 @@ func (p *programs) condition() string {
 		return "no pod of a job starts: " + p.fails[nodes[0]].why +
 			"; see that nodes can pull and run that image, or name another one with --pod-image"
 	}
-	return fmt.Sprintf("pods of jobs do not start on %s, and do on other nodes: %s", FirstFew(nodes),
+	return fmt.Sprintf("pods of jobs do not start on %s, and do on other nodes: %s", api.FirstFew(nodes),
 		p.fails[nodes[0]].why)
 }
 
@@ -153,13 +154,4 @@ func (p *programs) known() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.works) > 0
-}
-
-// FirstFew lists the first of many names, in words.
-func FirstFew(names []string) string {
-	text := strings.Join(names[:min(len(names), 10)], ", ")
-	if more := len(names) - 10; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,7 +81,7 @@ func newCrashOn(t *testing.T, file string, change ...func(*Server)) *crash {
 		t.Fatal(err)
 	}
 	c.server = &Server{Bin: bin, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log"),
-		Listen: freeAddress(t), Args: []string{"--virtual-gpus", "4", "--overcommit", "--cluster", cluster}}
+		Listen: testkit.FreeAddress(t), Args: []string{"--virtual-gpus", "4", "--overcommit", "--cluster", cluster}}
 	for _, f := range change {
 		f(c.server)
 	}
@@ -96,17 +95,6 @@ func newCrashOn(t *testing.T, file string, change ...func(*Server)) *crash {
 		kill(mentioning(dir))
 	})
 	return c
-}
-
-// freeAddress is fixed over restarts, so that clients find the server again.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func (c *crash) start() {

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,4 +76,16 @@ func Drop() {
 	if drop != "" {
 		os.RemoveAll(drop)
 	}
+}
+
+// FreeAddress is an address of this machine on which nothing listens, for a server that keeps it
+// over restarts.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }

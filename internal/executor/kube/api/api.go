@@ -593,3 +593,9 @@ func Unanswered(err error) bool {
 
 // Exists reports whether there is an object of that name already.
 func Exists(err error) bool { return apierrors.IsAlreadyExists(err) }
+
+// pageOf is a page of a list whose types are not in this program's client.
+type pageOf[T any] struct {
+	Metadata metav1.ListMeta `json:"metadata"`
+	Items    []T             `json:"items"`
+}

@@ -41,10 +41,7 @@ func (c *Client) Slices(ctx context.Context, node, driver string) (all []Slice, 
 		only["fieldSelector"] = strings.Join(of, ",")
 	}
 	err = c.pages(ctx, groupPath+"/resourceslices", only, func(raw []byte) (metav1.ListMeta, error) {
-		var list struct {
-			Metadata metav1.ListMeta `json:"metadata"`
-			Items    []Slice         `json:"items"`
-		}
+		var list pageOf[Slice]
 		err := json.Unmarshal(raw, &list)
 		all = append(all, list.Items...)
 		return list.Metadata, err

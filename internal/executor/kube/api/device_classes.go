@@ -51,10 +51,7 @@ func (c *Client) OpenClasses(ctx context.Context, kept Kept, skus []cell.SKU) (l
 func (c checker) openClasses(ctx context.Context, kept Kept, skus []cell.SKU) (list Checks, err error) {
 	var all []deviceClass
 	unseen, err := c.everywhere(ctx, groupPath+"/deviceclasses", whichGPUs, func(raw []byte) (metav1.ListMeta, error) {
-		var page struct {
-			Metadata metav1.ListMeta `json:"metadata"`
-			Items    []deviceClass   `json:"items"`
-		}
+		var page pageOf[deviceClass]
 		err := json.Unmarshal(raw, &page)
 		all = append(all, page.Items...)
 		return page.Metadata, err

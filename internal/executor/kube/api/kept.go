@@ -40,7 +40,7 @@ var gpuClasses = []string{"gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.c
 // systemSpace is the namespace of the cluster's own pods, which the policies let have all.
 const systemSpace = "kube-system"
 
-// maxNamed is how many claims of a namespace are named.
+// maxNamed is how many of many names are listed.
 const maxNamed = 10
 
 // Kept reads the lists of the policies. ok is false where one is not there, may not be read, or
@@ -220,13 +220,14 @@ func held(of map[string]*holding) (list Checks) {
 		list = append(list, Check{Kind: "GPUs held by others", Name: andMore(h.first, h.pods), Namespace: space,
 			Optional: true,
 			Problem: fmt.Sprintf("in namespace %s, with %d GPUs on %s: Comb gives no GPU there meanwhile",
-				space, h.gpus, firstFew(slices.Sorted(maps.Keys(h.nodes)))),
+				space, h.gpus, FirstFew(slices.Sorted(maps.Keys(h.nodes)))),
 			Next: "end them, or leave these nodes out of the cluster file"})
 	}
 	return list
 }
 
-func firstFew(names []string) string {
+// FirstFew lists the first of many names, in words.
+func FirstFew(names []string) string {
 	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
 	if more := len(names) - maxNamed; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
@@ -282,10 +283,7 @@ func andMore(first string, number int) string {
 func (c checker) claimsOfOthers(ctx context.Context, kept Kept) (list Checks, err error) {
 	claims := map[string][]string{}
 	unseen, err := c.everywhere(ctx, groupPath+"/resourceclaims", whichGPUs, func(raw []byte) (metav1.ListMeta, error) {
-		var page struct {
-			Metadata metav1.ListMeta `json:"metadata"`
-			Items    []foreignClaim  `json:"items"`
-		}
+		var page pageOf[foreignClaim]
 		err := json.Unmarshal(raw, &page)
 		for i := range page.Items {
 			if m := &page.Items[i].Metadata; page.Items[i].of(kept.classes) && m.Namespace != systemSpace &&

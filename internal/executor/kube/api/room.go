@@ -78,13 +78,13 @@ func (c checker) checkRooms(ctx context.Context, rooms []Room) (list Checks, err
 	}
 	if len(missing) > 0 {
 		list = append(list, Check{Kind: "nodes", Name: "of the cluster file",
-			Problem: "the Kubernetes cluster has none named " + firstFew(missing),
+			Problem: "the Kubernetes cluster has none named " + FirstFew(missing),
 			Next:    "take them out of the file, or let them join"})
 	}
 	if len(short) > 0 {
 		list = append(list, Check{Kind: "nodes", Name: "with less room", Optional: true,
 			Problem: "for jobs they have less than the cluster file says, since pods of DaemonSets ask for the rest: " +
-				firstFew(short),
+				FirstFew(short),
 			Next: "lower cpu and memory in skuTypes, else jobs that ask for all of such a node are refused there"})
 	}
 	return list, nil

@@ -108,7 +108,7 @@ func (c checker) checkStatusWriters(ctx context.Context, spaces []string) (list 
 			list = append(list, Check{Kind: "right of others", Name: "patch pods/status", Namespace: space,
 				Optional: true,
 				Problem: fmt.Sprintf("in namespace %s %s may say that a pod of a job has ended, while it runs on",
-					space, firstFew(by)),
+					space, FirstFew(by)),
 				Next: fmt.Sprintf("take the right away, or kubectl label namespace %s %s=status", space, guardLabel)})
 		}
 	}
@@ -132,10 +132,7 @@ func (c checker) statusWriters(ctx context.Context, kind, space string,
 		path += "/namespaces/" + space
 	}
 	unseen, err = c.everywhere(ctx, path+"/"+kind+"s", whichWriters, func(raw []byte) (metav1.ListMeta, error) {
-		var page struct {
-			Metadata metav1.ListMeta `json:"metadata"`
-			Items    []role          `json:"items"`
-		}
+		var page pageOf[role]
 		err := json.Unmarshal(raw, &page)
 		for i := range page.Items {
 			r := &page.Items[i]
@@ -148,10 +145,7 @@ func (c checker) statusWriters(ctx context.Context, kind, space string,
 		return found, unseen, err
 	}
 	unseen, err = c.everywhere(ctx, path+"/"+kind+"bindings", whichWriters, func(raw []byte) (metav1.ListMeta, error) {
-		var page struct {
-			Metadata metav1.ListMeta `json:"metadata"`
-			Items    []roleBinding   `json:"items"`
-		}
+		var page pageOf[roleBinding]
 		err := json.Unmarshal(raw, &page)
 		for i := range page.Items {
 			b := &page.Items[i]

@@ -2,7 +2,6 @@ package kubescale
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -51,7 +50,7 @@ func newCluster(t *testing.T, nodes int) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{t: t, api: simapi.New(1), line: freePort(t), debug: freePort(t)}
+	c := &cluster{t: t, api: simapi.New(1), line: testkit.FreeAddress(t), debug: testkit.FreeAddress(t)}
 	t.Cleanup(c.api.Close)
 	c.api.Linger()
 	c.api.Account(simapi.Home)
@@ -85,17 +84,6 @@ func newCluster(t *testing.T, nodes int) *cluster {
 		}
 	})
 	return c
-}
-
-// freePort is an address of this machine that nobody listens on.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // start starts the server, also again on its data.
