@@ -123,3 +123,36 @@ func TestHeldIsDecidedAsBad(t *testing.T) {
 		t.Errorf("with bad GPUs:\n%s\nwith held ones:\n%s", strings.Join(bad, "\n"), strings.Join(held, "\n"))
 	}
 }
+
+// TestHoldFreesCharges: while a job of VC b waits in its back-off for the last healthy node, bad
+// hardware is not charged to b in place of a. Once that job is held, or waits with a lower
+// priority than is guaranteed, it is, and the job of a starts in the same decision. It starts, too,
+// when another node comes up.
+func TestHoldFreesCharges(t *testing.T) {
+	low := cell.Priority(cell.Opportunistic)
+	for name, leaves := range map[string]func(w *world, b model.JobID){
+		"held":     func(w *world, b model.JobID) { w.do(model.Hold{Job: b, On: true}) },
+		"lent":     func(w *world, b model.JobID) { w.do(model.Update{Job: b, Priority: &low}) },
+		"comes up": func(w *world, b model.JobID) { w.tell(model.NodeHealth{Node: "n0", Up: true}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, cluster(4, map[cell.VCName]int32{"a": 2, "b": 2}))
+			for _, n := range []cell.NodeName{"n0", "n1", "n2"} {
+				w.tell(model.NodeHealth{Node: n, Up: false})
+			}
+			b := gangJob("b", "b", 10, 1, 4)
+			b.Retries = 3
+			id := w.submit(b)
+			w.start(id)
+			w.exit(id, 1)
+			a := w.submit(gangJob("a", "a", 10, 1, 4))
+			if j, _ := w.s.Job(a); j.Phase == model.Active {
+				t.Fatal("the job of a took the node that the job of b waits for")
+			}
+			leaves(w, id)
+			if j, _ := w.s.Job(a); j.Phase != model.Active {
+				t.Error("the job of a does not start")
+			}
+		})
+	}
+}
