@@ -234,7 +234,9 @@ const (
 	NeverStarted   ExitCause = "never started" // stopped before it was started
 	StartRefused   ExitCause = "start refused" // the node refused it: it never ran
 	NodeLost       ExitCause = "node lost"
-	GraceOver      ExitCause = "grace over" // it had not ended when its grace was over, and was killed
+	// PodDeleted is of a task whose pod somebody else deleted. Its node is there and is not blamed.
+	PodDeleted ExitCause = "pod deleted"
+	GraceOver  ExitCause = "grace over" // it had not ended when its grace was over, and was killed
 	// SuspendTimeout is of a task that did not acknowledge its suspension in time: it
 	// was given its grace for a checkpoint and stopped. No retry is counted.
 	SuspendTimeout ExitCause = "suspend timed out"

@@ -171,7 +171,12 @@ func (s *State) applyExited(id model.AttemptID, ordinal int32, x model.Exit) {
 		why := string(x.Cause)
 		if x.Cause == model.SuspendTimeout {
 			s.Jobs[a.Job].Gangs[a.ID.Gang].NeverShares = true
+		}
+		if x.Cause == model.SuspendTimeout || x.Cause == model.PodDeleted {
 			why = fmt.Sprintf("%s of task %s-%d: %s", why, s.Jobs[a.Job].Spec.Roles[t.Role].Name, t.Index, x.Message)
+		}
+		if x.Cause == model.PodDeleted {
+			why += "; it starts again by itself, no retry is used, and its node is not blamed"
 		}
 		t.State = model.TaskEnded
 		a.Platform = true
