@@ -89,7 +89,7 @@ func (t *suggester) suggest(why model.Code) ([]model.Suggestion, bool) {
 		}
 		t.afterTime()
 		if !t.startsAnyway {
-			t.repairs(why == model.BadHardware || why == model.HeldByOthers || !found)
+			t.repairs(outOfServiceCode(why) || !found)
 		}
 		if len(t.found) == 0 && t.withoutJob != nil { // nothing else helps
 			t.higherPriority(true)

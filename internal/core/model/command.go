@@ -157,8 +157,11 @@ type LeafHealth struct {
 	Part   int32         `json:"part,omitempty"` // of a device in parts
 	Good   bool          `json:"good"`
 	// HeldByOthers says that it is not broken: somebody else's program has it.
-	HeldByOthers bool   `json:"held_by_others,omitempty"`
-	Reason       string `json:"reason,omitempty"`
+	HeldByOthers bool `json:"held_by_others,omitempty"`
+	// Cordoned says that it is not broken: what Comb runs on keeps new work from its node, such as
+	// after kubectl cordon.
+	Cordoned bool   `json:"cordoned,omitempty"`
+	Reason   string `json:"reason,omitempty"`
 }
 
 // Progress is what a task reported about itself. Zero values were not given.

@@ -58,7 +58,7 @@ func (s *State) IsNews(f model.Fact) bool {
 			return false
 		}
 		i, bad := s.FindLeafNote(f)
-		return bad == f.Good || bad && (s.Leaves[i].Reason != f.Reason || s.Leaves[i].HeldByOthers != f.HeldByOthers)
+		return bad == f.Good || bad && s.Leaves[i] != noteOf(&f)
 	}
 	return false
 }
@@ -305,10 +305,15 @@ func (s *State) FindLeafNote(f model.LeafHealth) (int, bool) {
 		Part: f.Part}, tables.LeafNote.Compare)
 }
 
+// noteOf is the note about a leaf that is not good.
+func noteOf(f *model.LeafHealth) tables.LeafNote {
+	return tables.LeafNote{Node: f.Node, SKU: f.SKU, Device: f.Device, Part: f.Part, HeldByOthers: f.HeldByOthers,
+		Cordoned: f.Cordoned, Reason: f.Reason}
+}
+
 func (s *State) applyLeafHealth(e model.LeafHealth) {
 	i, bad := s.FindLeafNote(e)
-	note := tables.LeafNote{Node: e.Node, SKU: e.SKU, Device: e.Device, Part: e.Part, HeldByOthers: e.HeldByOthers,
-		Reason: e.Reason}
+	note := noteOf(&e)
 	if e.Good && bad {
 		s.Leaves = slices.Delete(s.Leaves, i, i+1)
 	} else if !e.Good && !bad {
