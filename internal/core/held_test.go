@@ -143,7 +143,7 @@ func TestCordonedElsewhere(t *testing.T) {
 	if r.Reason.Code != model.Cordoned || !strings.Contains(r.Reason.Message, "(cordoned)") || !strings.Contains(r.Reason.Message, why) {
 		t.Errorf("it waits for %s: %s", r.Reason.Code, r.Reason.Message)
 	}
-	if l := r.Levels[0]; l.Cordoned != 2 || l.Bad != 0 {
+	if l := r.Levels[0]; l.Cordoned != 1 || l.Bad != 0 {
 		t.Errorf("of its cells are counted %+v", l)
 	}
 	for _, n := range w.s.Nodes() {
