@@ -172,3 +172,25 @@ func TestCordonedElsewhere(t *testing.T) {
 		t.Errorf("it waits, with a node free: %+v", e.Gangs)
 	}
 }
+
+// TestKeptFromStarting: where a quota or the like kept an attempt from starting, no start is
+// promised for the end of the back-off.
+func TestKeptFromStarting(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	id := w.submit(gangJob("waits", "a", 10, 1, 4))
+	w.tell(model.TaskExited{Attempt: w.attempt(id, 0), Exit: model.Exit{Cause: model.NeverStarted, Message: "exceeded quota: small"}})
+	g := w.explain(id).Gangs[0]
+	if g.Reason.Code != model.BackOff {
+		t.Fatalf("it waits for %s: %s", g.Reason.Code, g.Reason.Message)
+	}
+	tried := false
+	for _, s := range g.Suggestions {
+		tried = tried || strings.Contains(s.Message, "it is tried again in at most") && strings.Contains(s.Message, "is over")
+		if strings.HasPrefix(s.Message, "it starts in at most") {
+			t.Errorf("a start is promised: %s", s.Message)
+		}
+	}
+	if !tried {
+		t.Errorf("it is not said that it is tried again: %+v", g.Suggestions)
+	}
+}
