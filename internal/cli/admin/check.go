@@ -112,8 +112,8 @@ func (k *clusterCommands) checkCluster(ctx context.Context, flags api.Flags, as,
 		if of := (*url.Error)(nil); errors.As(err, &of) { // it names the same address
 			err = of.Err
 		}
-		return fmt.Errorf("cannot ask %s: %s; look whether it runs, and whether the kubeconfig names the right one (--kubeconfig)",
-			client.Host(), cli.Clean(api.ErrorText(err), false))
+		return fmt.Errorf("cannot ask %s: %s; look whether it runs, and whether the kubeconfig names the right one "+
+			"(--kubeconfig)", client.Host(), cli.Clean(api.ErrorText(err), false))
 	}
 	if err := k.Show(list, func(t *cli.Table) { k.drawChecks(t, list) }); err != nil {
 		return err
@@ -136,7 +136,8 @@ func (k *clusterCommands) readCluster(name string) (file api.ClusterFile, err er
 	}
 	src, err := k.ReadFile(name, rest.MaxConfigBody)
 	if errors.Is(err, fs.ErrNotExist) {
-		return file, fmt.Errorf("%w: name the cluster file that the server has, or write one with comb cluster discover > %s", err, name)
+		return file, fmt.Errorf("%w: name the cluster file that the server has, or write one with "+
+			"comb cluster discover > %s", err, name)
 	}
 	if err != nil {
 		return file, err

@@ -338,8 +338,8 @@ func ifAccepted(s *tables.Tables, j *tables.Job, g int32) string {
 	return ""
 }
 
-// keptFromStarting reports whether a gang backs off since something else than its nodes kept its last
-// attempt from starting, such as a quota that is used up: that may still be so.
+// keptFromStarting reports whether a gang backs off since something else than its nodes kept its
+// last attempt from starting, such as a quota that is used up: that may still be so.
 func keptFromStarting(s *tables.Tables, j *tables.Job, g int32) bool {
 	return place.InBackOff(s, j, g) && slices.ContainsFunc(j.Spec.Gangs[g].Tasks, func(o int32) bool {
 		x := j.Tasks[o].Exit

@@ -469,7 +469,8 @@ func (t *suggester) afterTime() {
 		case accepts != "" && !f.bases.Any():
 			text = "it is tried again in at most %s, and starts if the node accepts it"
 		case keptFromStarting(&t.s.Tables, t.j, t.g) && !f.bases.Any():
-			text = "it is tried again in at most %s, and starts if what kept its last attempt from starting is over"
+			text = "it is tried again in at most %s, and starts if what kept its last attempt from starting " +
+				"is over"
 		case f.bases.Only(model.BasisLimit):
 			text += ", when running jobs reach their time limits"
 		case f.bases.Any(): // a job may outrun its declared duration

@@ -44,7 +44,8 @@ func faultOf(n *corev1.Node) (f fault) {
 	}
 	for i := range n.Spec.Taints {
 		if t := &n.Spec.Taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !ownTaint(t.Key) && !pods.Tolerates(t, pods.Offered(n)...) {
-			f.node = fmt.Sprintf("it has the taint %s in Kubernetes, which pods of Comb do not tolerate, until kubectl taint node %s %s-",
+			f.node = fmt.Sprintf("it has the taint %s in Kubernetes, which pods of Comb do not tolerate, "+
+				"until kubectl taint node %s %s-",
 				t.ToString(), n.Name, t.Key)
 			return f
 		}

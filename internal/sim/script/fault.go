@@ -195,7 +195,8 @@ func (s *Session) doLeaf(c command) (string, error) {
 		return "", err
 	}
 	h := model.LeafHealth{Node: node, Device: int32(index), Part: int32(slice), SKU: cell.TypeName(c.args.text("sku", "")),
-		Good: c.args.word(1) == "good", HeldByOthers: c.args.word(1) == "held", Cordoned: c.args.word(1) == "cordoned", Reason: c.args.text("reason", "")}
+		Good: c.args.word(1) == "good", HeldByOthers: c.args.word(1) == "held", Cordoned: c.args.word(1) == "cordoned",
+		Reason: c.args.text("reason", "")}
 	if h.SKU == "" {
 		h.SKU, err = s.onlySKU(node)
 	}

@@ -64,7 +64,8 @@ func (c *Client) Kept(ctx context.Context) (kept Kept, ok bool, err error) {
 		return of[name]
 	}
 	kept = Kept{resources: list(ofPods, "gpuResources"), podClasses: list(ofPods, "gpuDeviceClasses"),
-		classes: list(ofClaims, "gpuDeviceClasses"), runtimes: list(ofPods, "gpuRuntimeClasses"), gpuSpaces: list(ofPods, "gpuNamespaces"),
+		classes: list(ofClaims, "gpuDeviceClasses"), runtimes: list(ofPods, "gpuRuntimeClasses"),
+		gpuSpaces:   list(ofPods, "gpuNamespaces"),
 		claimSpaces: list(ofClaims, "gpuNamespaces"), prioritySpaces: list(ofPods, "priorityNamespaces")}
 	return kept, ok, nil
 }

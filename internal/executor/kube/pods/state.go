@@ -248,7 +248,7 @@ func lacksDisk(message string) string {
 // statusUnknown is the reason that kubelets give for the end of a container that they do not find.
 const statusUnknown = "ContainerStatusUnknown"
 
-// deleters are who deletes pods in a cluster, by the reason that they write into the pod before.
+// deleters are what deletes pods in a cluster, by the reason that it writes into the pod before.
 var deleters = map[string]string{
 	"EvictionByEvictionAPI":  "by the eviction API, as kubectl drain uses it",
 	"PreemptionByScheduler":  "by kube-scheduler, for a pod of a higher priority",
@@ -256,13 +256,14 @@ var deleters = map[string]string{
 	"TerminationByKubelet":   "by the kubelet of its node",
 }
 
-// deletedBy says of a pod that Comb did not delete it, and who did, where Kubernetes tells. Of a
+// deletedBy says of a pod that Comb did not delete it, and what did, where Kubernetes tells. Of a
 // delete by hand it does not.
 func deletedBy(pod *corev1.Pod, when string) string {
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
-		if who := deleters[c.Reason]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && who != "" {
-			return "its pod was deleted" + when + ", " + who
+		by := deleters[c.Reason]
+		if by != "" && c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return "its pod was deleted" + when + ", " + by
 		}
 	}
 	return "its pod was deleted" + when + ", and not by Comb: by a user or a program, as kubectl delete does it"
