@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -117,6 +119,74 @@ func TestPodTakenAwayBeforeItIsKnown(t *testing.T) {
 			d.finish()
 		})
 	}
+}
+
+// A server is killed before it hears that a pod was made, and somebody takes the pod away, with its
+// finalizers. Its container may run on: the next server makes no other at once.
+func TestPodTakenAwayWhileNoServerWasThere(t *testing.T) {
+	d := newDriver(t, 37)
+	d.api.Linger()
+	drop := d.shareCPUs("n0")
+	d.until("n0 is up", func() bool { return !d.isDown("n0") })
+	at := model.AttemptID{Job: d.next + 1, N: 1}
+	d.api.Troubles.Hold("pods", true)
+	d.api.Troubles.Next("POST pods", simapi.Mishap{Then: func() {
+		d.takeAway(at, false, nil)
+		d.e.Close()
+	}})
+	d.of("v", "n0")
+	d.until("it is taken away", func() bool { return d.wasTaken(at) })
+	d.e.Close()
+	d.api.Troubles.Hold("pods", false)
+	d.change = func(o *kube.Options) { o.Limits.Gone = time.Minute }
+	asked := d.api.Asked()["POST pods"]
+	d.restart()
+	d.until("the start waits for it no more", func() bool { return kube.AllAdopted(d.e) })
+	if d.api.Asked()["POST pods"] > asked {
+		t.Error("another pod was made in its place at once")
+	}
+	d.api.PowerCycle("n0") // what ran there has ended
+	d.change = nil         // a server that waits only shortly
+	d.restart()
+	d.runsIn("comb", at, 0)
+	if n := d.told("TaskExited"); n > 0 {
+		t.Errorf("%d ends were told", n)
+	}
+	drop()
+	d.finish()
+}
+
+// The making of a pod is not answered, and may be done later: that its task never ran is told late.
+func TestEndedWhileItsPodMayStillCome(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, 38)
+	d.api.Linger()
+	drop := d.shareCPUs("n0")
+	d.until("n0 is up", func() bool { return !d.isDown("n0") })
+	d.change = func(o *kube.Options) { o.Limits.Gone = time.Minute }
+	d.restart()
+	at := model.AttemptID{Job: d.next + 1, N: 1}
+	slow := apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
+	var before atomic.Int64
+	d.api.Troubles.Next("POST pods", simapi.Mishap{Status: slow, Then: func() {
+		before.Store(int64(d.api.Asked()["GET pods"]))
+		d.end(at)
+	}})
+	d.of("v", "n0")
+	d.until("its pod is asked for", func() bool { return before.Load() > 0 })
+	looks := 0
+	d.until("it is asked for three times, or told to have ended", func() bool {
+		looks = d.api.Asked()["GET pods"] - int(before.Load())
+		return looks > 2 || d.exitOf(at).Cause != ""
+	})
+	if x := d.exitOf(at); x.Cause != "" {
+		t.Errorf("it was told to have ended with %+v after %d looks for its pod", x, looks)
+	}
+	d.change = nil // a server that waits only shortly
+	d.restart()
+	d.until("it is told", func() bool { return d.exitOf(at).Cause == model.NeverStarted })
+	drop()
+	d.finish()
 }
 
 // The pod that tried the image of Comb goes also where its removal failed at first, and where the

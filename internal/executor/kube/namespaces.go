@@ -291,8 +291,8 @@ type named struct {
 	name  string // of its pod
 	space string // its pod's namespace; "": not decided. Set by its worker, under Executor.mu
 	home  *home  // its attempt's namespace; nil for a stray
-	// unseen says that its namespace cannot be seen, and that the start of the server does not
-	// wait for it.
+	// unseen says that the start of the server does not wait for it: its namespace cannot be seen,
+	// or it is not certain yet that it has no pod.
 	unseen bool
 }
 

@@ -228,9 +228,12 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 		case cmp.Or(t.record.UID, t.record.Made, glimpsedOf(e, t)) != "":
 			return e.tellUnknown(t, w, "its pod is gone, and its end was not seen")
 		}
-		if left := watchTime - time.Since(t.unanswered); left > 0 {
-			return left, nil // it may have been made and taken away: the watch tells of it, too
+	}
+	if left := e.untilKnownUnmade(t, w); left > 0 {
+		if w.known {
+			e.spaces.unseen(t)
 		}
+		return min(left, watchTime), nil // the watch may tell of it, or the API server when asked again
 	}
 	switch {
 	case t.refused != nil:
@@ -282,6 +285,9 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	case err == nil:
 		e.mu.Lock()
 		t.made = made.ResourceVersion
+		if pods.RunsByItself(made) { // it may run, also where it cannot be noted
+			t.glimpsed = made.UID
+		}
 		e.mu.Unlock()
 		e.programs.made(made)
 		if !own.nothing() {
