@@ -412,11 +412,11 @@ func (e *Executor) strays() (ended []string) {
 	if !may || !e.synced() {
 		return nil // what was not seen is not ended
 	}
-	nodes, unseen := map[string]bool{}, health{e}.unseen()
+	nodes, read, unseen := map[string]bool{}, recordsRead{}, health{e}.unseen()
 	for _, sp := range e.spaces.all() {
 		for _, key := range sp.pods.ListKeys() {
 			pod := sp.pod(baseOf(key))
-			if pod == nil || !e.spaces.stray(sp, pod) {
+			if pod == nil || !e.spaces.stray(sp, pod, read) {
 				continue
 			}
 			at, n, _ := e.maker.Parse(pod.Name)

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/combsched/comb/internal/core/model"
@@ -74,6 +75,42 @@ func TestPodOfATasksNameBefore(t *testing.T) {
 	d.api.Put(squatter)
 	d.forged = append(d.forged, squatter.Name)
 	d.of("v", "n0")
+	d.until("it is told", func() bool { return d.exitOf(at).Cause != "" })
+	if x := d.exitOf(at); x.Cause != model.NeverStarted || !strings.Contains(x.Message, "Comb did not make it") {
+		t.Errorf("it ended with %+v", x)
+	}
+	if strings.Contains(d.api.Text("pods", squatter.Name), "deletionTimestamp") {
+		t.Error("a pod that is somebody else's was deleted")
+	}
+	d.api.Drop(squatter)
+	d.finish()
+}
+
+// A pod of a task's name that was there before stays as it is, also where the server that began with
+// the task was killed meanwhile.
+func TestPodOfATasksNameBeforeARestart(t *testing.T) {
+	d := newDriver(t, 39)
+	d.api.Linger()
+	first := d.of("v", "n0")
+	d.runsIn("comb", first, 0)
+	at := model.AttemptID{Job: d.next + 1, N: 1}
+	squatter := other("comb", strings.Replace(d.podOf(first, 0), "-1-0-1-0", "-2-0-1-0", 1), "n2", 0)
+	squatter.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Minute))
+	d.api.Put(squatter)
+	d.forged = append(d.forged, squatter.Name)
+	broken := make([]simapi.Mishap, 100)
+	for i := range broken {
+		broken[i].Status = apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
+	}
+	d.api.Troubles.Hold("pods", true) // else the server sees it before it asks
+	d.api.Troubles.Next("POST pods", broken...)
+	asked := d.api.Asked()["POST pods"]
+	d.of("v", "n0")
+	d.until("its pod is asked for", func() bool { return d.api.Asked()["POST pods"] > asked })
+	d.e.Close()
+	d.api.Troubles.Forget("POST pods")
+	d.api.Troubles.Hold("pods", false)
+	d.restart()
 	d.until("it is told", func() bool { return d.exitOf(at).Cause != "" })
 	if x := d.exitOf(at); x.Cause != model.NeverStarted || !strings.Contains(x.Message, "Comb did not make it") {
 		t.Errorf("it ended with %+v", x)

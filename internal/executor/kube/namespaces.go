@@ -557,8 +557,8 @@ func (s *podNamespaces) ofGang(t *podTask) string {
 
 // made reports whether a record says that Comb made a pod, or may have: a tenant may have removed
 // its seal.
-func (s *podNamespaces) made(at model.AttemptID, n int32, pod *corev1.Pod) bool {
-	r, begun, err := recordsOf(s.e, at).load(n)
+func (s *podNamespaces) made(at model.AttemptID, n int32, pod *corev1.Pod, read recordsRead) bool {
+	r, begun, err := read.of(s.e, at).load(n)
 	if own := cmp.Or(r.UID, r.Made); own != "" || !begun || err != nil {
 		return begun && err == nil && own == pod.UID
 	}
@@ -568,20 +568,20 @@ func (s *podNamespaces) made(at model.AttemptID, n int32, pod *corev1.Pod) bool 
 
 // forged reports whether a pod without a task is not Comb's: Comb's pod of that name was another
 // one, or is gone.
-func (s *podNamespaces) forged(at model.AttemptID, n int32, pod *corev1.Pod) bool {
+func (s *podNamespaces) forged(at model.AttemptID, n int32, pod *corev1.Pod, read recordsRead) bool {
 	if s.forgotten.has(at.Job) {
 		return true
 	}
-	was, begun, err := recordsOf(s.e, at).load(n)
+	was, begun, err := read.of(s.e, at).load(n)
 	own := cmp.Or(was.UID, was.Made)
 	return begun && err == nil && own != "" && own != pod.UID
 }
 
 // stray takes up a pod that no task is known of, and reports whether it did.
-func (s *podNamespaces) stray(sp *podNamespace, pod *corev1.Pod) bool {
+func (s *podNamespaces) stray(sp *podNamespace, pod *corev1.Pod, read recordsRead) bool {
 	e := s.e
 	at, n, ok := e.maker.Parse(pod.Name)
-	if !ok || !e.maker.Sealed(pod) && !s.made(at, n, pod) {
+	if !ok || !e.maker.Sealed(pod) && !s.made(at, n, pod, read) {
 		return false
 	}
 	key := strayKey(sp.name, pod.Name)
@@ -592,7 +592,7 @@ func (s *podNamespaces) stray(sp *podNamespace, pod *corev1.Pod) bool {
 	e.mu.Lock()
 	has := known()
 	e.mu.Unlock()
-	if has || s.forged(at, n, pod) {
+	if has || s.forged(at, n, pod, read) {
 		return false
 	}
 	e.mu.Lock()
@@ -600,7 +600,7 @@ func (s *podNamespaces) stray(sp *podNamespace, pod *corev1.Pod) bool {
 	if known() {
 		return false // it was taken up meanwhile
 	}
-	records := recordsOf(e, at)
+	records := read.of(e, at)
 	e.add(&podTask{named: named{key: key, name: pod.Name, space: sp.name},
 		dir: records.taskDir(n), noted: noted{records: records}, at: at, uid: pod.UID, stray: true,
 		stopOrder: stopOrder{stop: true, grace: model.Duration(pods.DefaultGrace.Microseconds())}})
@@ -625,10 +625,11 @@ func (s *podNamespaces) ours(space, name string) bool {
 func (s *podNamespaces) lookForForged() {
 	var list []api.Other
 	var names []string
+	read := recordsRead{}
 	for _, sp := range s.all() {
 		names = append(names, sp.name)
 		for _, key := range sp.pods.ListKeys() {
-			if pod := sp.pod(baseOf(key)); pod != nil && s.isForged(pod) {
+			if pod := sp.pod(baseOf(key)); pod != nil && s.isForged(pod, read) {
 				list = append(list, api.OtherOf(pod))
 			}
 		}
@@ -644,16 +645,16 @@ func (s *podNamespaces) lookForForged() {
 
 // isForged reports whether a pod on a node that has not ended has the label of this Comb, and is
 // not its own.
-func (s *podNamespaces) isForged(pod *corev1.Pod) bool {
+func (s *podNamespaces) isForged(pod *corev1.Pod, read recordsRead) bool {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	return pod.Spec.NodeName != "" && !ended && pod.Labels[pods.ClusterLabel] == s.e.maker.Short() &&
-		!s.ours(pod.Namespace, pod.Name) && (!s.e.maker.Sealed(pod) || s.copied(pod))
+		!s.ours(pod.Namespace, pod.Name) && (!s.e.maker.Sealed(pod) || s.copied(pod, read))
 }
 
 // copied reports whether a sealed pod is a user's copy of one that has ended.
-func (s *podNamespaces) copied(pod *corev1.Pod) bool {
+func (s *podNamespaces) copied(pod *corev1.Pod, read recordsRead) bool {
 	at, n, ok := s.e.maker.Parse(pod.Name)
-	return ok && s.forged(at, n, pod)
+	return ok && s.forged(at, n, pod, read)
 }
 
 // namespaceNext says what to do where Kubernetes refuses something because of a namespace: "; "

@@ -403,10 +403,13 @@ type doubts struct {
 	vanished   time.Time // when it was found that the pod is gone, and its end was not seen
 }
 
-// asks notes that its pod may be made from now on. The clock of the API server may be behind.
+// clockSkew is how far the clock of the API server may be behind.
+const clockSkew = 10 * time.Second
+
+// asks notes that its pod may be made from now on.
 func (m *doubts) asks() {
 	if m.since.IsZero() {
-		m.since = time.Now().Add(-10 * time.Second)
+		m.since = time.Now().Add(-clockSkew)
 	}
 }
 

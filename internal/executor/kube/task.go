@@ -123,7 +123,7 @@ func (e *Executor) reconcile(key string) (time.Duration, error) {
 		t.read, t.endTold, t.refused = true, t.record.Exit != nil || t.record.Refused != nil, t.record.Refusing
 		w.repeated = w.repeated || t.endTold
 		if t.space != "" || w.known { // an earlier server may have made its pod at any time
-			t.since = time.Unix(1, 0)
+			t.since = time.Unix(max(1, t.record.Since), 0)
 		}
 		e.identify(t)
 		if pod := e.spaces.pod(t.space, t.name); t.endTold && pod != nil && pod.UID == t.record.UID && !proven(pod) {
