@@ -281,6 +281,30 @@ func TestCopyInItsPlaceIsNotDeleted(t *testing.T) {
 	d.finish()
 }
 
+// A user puts Comb's finalizer back on a pod just after Comb removed it: it is removed again, though
+// nothing is heard of the pod after that.
+func TestFinalizerIsPutBack(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, 40)
+	d.api.Linger()
+	at := d.of("v", "n0")
+	d.runsIn("comb", at, 0)
+	pod := d.podOf(at, 0)
+	d.until("its start is told", func() bool { return d.told("TaskStarted") > 0 })
+	broken := apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
+	d.api.Troubles.Next("DELETE pods", simapi.Mishap{Status: broken, Then: func() {
+		if !slices.Contains(d.bodyOf(pod).Finalizers, pods.Finalizer) {
+			d.api.Troubles.Hinder(pod, pods.Finalizer)
+		}
+	}})
+	d.api.EndContainer(pod, 0)
+	d.until("its pod is gone", func() bool { return d.podOf(at, 0) == "" })
+	if n := d.api.Asked()["PATCH pods"]; n < 2 {
+		t.Errorf("its finalizer was removed %d times: none was put back", n)
+	}
+	d.finish()
+}
+
 // wasTaken reports whether takeAway has taken the pod of an attempt's only task away.
 func (d *driver) wasTaken(at model.AttemptID) bool {
 	d.mu.Lock()

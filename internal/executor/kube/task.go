@@ -761,13 +761,11 @@ func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time
 	if e.first(t) {
 		return 0, nil // the last of the others queues it
 	}
-	if err := t.release(ctx, t.in(e), pod); err != nil {
-		return 0, err
+	again, err := t.release(ctx, t.in(e), pod)
+	if err != nil || pod.DeletionTimestamp != nil {
+		return again, err
 	}
-	if pod.DeletionTimestamp == nil {
-		return t.askToEnd(ctx, t.in(e), pod, 0)
-	}
-	return 0, nil
+	return t.askToEnd(ctx, t.in(e), pod, 0)
 }
 
 // drop forgets a task whose pod is gone.
