@@ -437,37 +437,6 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 	return 0, nil
 }
 
-// bind binds a pod that waits for Comb to bind it. One whose maker was killed before that is bound
-// by the next server. Where the API server says that the pod was changed, the watch tells how: it
-// is gone, ends or is bound, or is to be bound again soon. What will never be bound is given up.
-func (e *Executor) bind(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Duration, error) {
-	if t.fresh.bound || t.stray || !pods.WaitsForComb(pod) {
-		return 0, nil
-	}
-	name := string(t.ts.Place.Node)
-	if n := e.node(name); n != nil && pods.KeptFrom(n) {
-		why := "node " + name + " takes no pods any more: it was cordoned or tainted before its pod was bound"
-		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: why})
-	}
-	err := t.in(e).Bind(ctx, pod, name)
-	switch {
-	case err == nil:
-		t.fresh.bound = true
-	case api.Changed(err):
-		return bindPause, nil
-	case api.NeverAccepts(err):
-		t.record.NamespaceFault = true
-		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: "Kubernetes refuses the binding of its pod: " + api.ErrorText(err)})
-	default:
-		err = fmt.Errorf("bind pod %s to node %s: %w", t.name, name, err)
-		return 0, err
-	}
-	return 0, nil
-}
-
-// bindPause is how long to wait before a pod that was changed is bound again.
-const bindPause = time.Second
-
 // giveUp ends a pod that will not run, and notes what to tell when it is gone.
 func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f model.TaskRefused) error {
 	t.refused, t.record.Refusing = &f, &f
