@@ -411,52 +411,6 @@ func (e *Executor) EndStrays([]model.AttemptID) []string {
 	return e.strays()
 }
 
-// strays ends the pods of this cluster that have no task, and returns their names. A node with a
-// stray is down until it is gone: else its GPUs could be given to others while it uses them.
-func (e *Executor) strays() (ended []string) {
-	e.mu.Lock()
-	may := e.swept
-	e.mu.Unlock()
-	if !may || !e.synced() {
-		return nil // what was not seen is not ended
-	}
-	nodes, unseen := map[string]bool{}, health{e}.unseen()
-	for _, sp := range e.spaces.all() {
-		for _, key := range sp.pods.ListKeys() {
-			pod := sp.pod(baseOf(key))
-			if pod == nil || !e.spaces.stray(sp, pod) {
-				continue
-			}
-			at, n, _ := e.maker.Parse(pod.Name)
-			nodes[pods.NodeOf(pod)] = true
-			ended = append(ended, fmt.Sprintf("%v/%d", at, n))
-			e.queue.Add(strayKey(sp.name, pod.Name))
-		}
-	}
-	for _, node := range (health{e}).free(unseen) {
-		nodes[node] = true
-	}
-	health{e}.keep()
-	e.mu.Lock()
-	first := !e.looked
-	e.looked = true
-	e.mu.Unlock()
-	if first {
-		for _, key := range e.nodes.ListKeys() {
-			nodes[key] = true
-		}
-		e.mu.Lock()
-		for name := range e.seen { // in any order: they are sorted below
-			nodes[name] = true
-		}
-		e.mu.Unlock()
-	}
-	for _, node := range slices.Sorted(maps.Keys(nodes)) {
-		health{e}.changed(node)
-	}
-	return ended
-}
-
 // queueAll lets all tasks be settled now, also those that would be tried again later.
 func queueAll(e *Executor) {
 	e.mu.Lock()
@@ -464,13 +418,6 @@ func queueAll(e *Executor) {
 	e.mu.Unlock()
 	for _, key := range keys { // in any order
 		e.queue.Add(key)
-	}
-}
-
-// endStrays ends strays that no sweep reported.
-func endStrays(e *Executor) {
-	for _, name := range e.strays() {
-		e.o.Log.Warn("a pod that no task is known of is ended", "task", name)
 	}
 }
 

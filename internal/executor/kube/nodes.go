@@ -403,11 +403,33 @@ type doubts struct {
 	vanished   time.Time // when it was found that the pod is gone, and its end was not seen
 }
 
-// asks notes that its pod may be made from now on. The clock of the API server may be behind.
+// clockSkew is how far the clock of the API server may be behind.
+const clockSkew = 10 * time.Second
+
+// asks notes that its pod may be made from now on.
 func (m *doubts) asks() {
 	if m.since.IsZero() {
-		m.since = time.Now().Add(-10 * time.Second)
+		m.since = time.Now().Add(-clockSkew)
 	}
+}
+
+// untilKnownUnmade is how long it cannot be known yet that no pod of a task is on its way or runs
+// on, where none is seen and none was noted. A request for one that was not answered may be done
+// later, and a pod that was taken away with its finalizers runs on until its kubelet hears of it.
+// The server before may have asked for one until it was killed. This one asks again after a short
+// while, since the name lets only one pod be; that the task never ran is told later.
+func (e *Executor) untilKnownUnmade(t *podTask, w wanted) (left time.Duration) {
+	if w.known {
+		left = e.o.Limits.Gone - time.Since(e.opened)
+	}
+	if t.unanswered.IsZero() {
+		return left
+	}
+	patience := watchTime
+	if w.stop || t.refused != nil {
+		patience = max(watchTime, e.o.Limits.Gone)
+	}
+	return max(left, patience-time.Since(t.unanswered))
 }
 
 // glimpsedOf is the UID of a pod of a task that the watch told of before it was known.

@@ -123,7 +123,7 @@ func (e *Executor) reconcile(key string) (time.Duration, error) {
 		t.read, t.endTold, t.refused = true, t.record.Exit != nil || t.record.Refused != nil, t.record.Refusing
 		w.repeated = w.repeated || t.endTold
 		if t.space != "" || w.known { // an earlier server may have made its pod at any time
-			t.since = time.Unix(1, 0)
+			t.since = time.Unix(max(1, t.record.Since), 0)
 		}
 		e.identify(t)
 		if pod := e.spaces.pod(t.space, t.name); t.endTold && pod != nil && pod.UID == t.record.UID && !proven(pod) {
@@ -228,9 +228,12 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 		case cmp.Or(t.record.UID, t.record.Made, glimpsedOf(e, t)) != "":
 			return e.tellUnknown(t, w, "its pod is gone, and its end was not seen")
 		}
-		if left := watchTime - time.Since(t.unanswered); left > 0 {
-			return left, nil // it may have been made and taken away: the watch tells of it, too
+	}
+	if left := e.untilKnownUnmade(t, w); left > 0 {
+		if w.known {
+			e.spaces.unseen(t)
 		}
+		return min(left, watchTime), nil // the watch may tell of it, or the API server when asked again
 	}
 	switch {
 	case t.refused != nil:
@@ -282,6 +285,9 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	case err == nil:
 		e.mu.Lock()
 		t.made = made.ResourceVersion
+		if pods.RunsByItself(made) { // it may run, also where it cannot be noted
+			t.glimpsed = made.UID
+		}
 		e.mu.Unlock()
 		e.programs.made(made)
 		if !own.nothing() {
@@ -430,37 +436,6 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 	e.queue.Add(t.key)
 	return 0, nil
 }
-
-// bind binds a pod that waits for Comb to bind it. One whose maker was killed before that is bound
-// by the next server. Where the API server says that the pod was changed, the watch tells how: it
-// is gone, ends or is bound, or is to be bound again soon. What will never be bound is given up.
-func (e *Executor) bind(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Duration, error) {
-	if t.fresh.bound || t.stray || !pods.WaitsForComb(pod) {
-		return 0, nil
-	}
-	name := string(t.ts.Place.Node)
-	if n := e.node(name); n != nil && pods.KeptFrom(n) {
-		why := "node " + name + " takes no pods any more: it was cordoned or tainted before its pod was bound"
-		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: why})
-	}
-	err := t.in(e).Bind(ctx, pod, name)
-	switch {
-	case err == nil:
-		t.fresh.bound = true
-	case api.Changed(err):
-		return bindPause, nil
-	case api.NeverAccepts(err):
-		t.record.NamespaceFault = true
-		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: "Kubernetes refuses the binding of its pod: " + api.ErrorText(err)})
-	default:
-		err = fmt.Errorf("bind pod %s to node %s: %w", t.name, name, err)
-		return 0, err
-	}
-	return 0, nil
-}
-
-// bindPause is how long to wait before a pod that was changed is bound again.
-const bindPause = time.Second
 
 // giveUp ends a pod that will not run, and notes what to tell when it is gone.
 func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f model.TaskRefused) error {
@@ -755,13 +730,11 @@ func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time
 	if e.first(t) {
 		return 0, nil // the last of the others queues it
 	}
-	if err := t.release(ctx, t.in(e), pod); err != nil {
-		return 0, err
+	again, err := t.release(ctx, t.in(e), pod)
+	if err != nil || pod.DeletionTimestamp != nil {
+		return again, err
 	}
-	if pod.DeletionTimestamp == nil {
-		return t.askToEnd(ctx, t.in(e), pod, 0)
-	}
-	return 0, nil
+	return t.askToEnd(ctx, t.in(e), pod, 0)
 }
 
 // drop forgets a task whose pod is gone.
