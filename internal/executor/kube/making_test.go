@@ -86,8 +86,8 @@ func TestPodOfATasksNameBefore(t *testing.T) {
 	d.finish()
 }
 
-// A pod of a task's name that was there before stays as it is, also where the server that began with
-// the task was killed meanwhile.
+// A pod of a task's name that was there before stays as it is, also where the server that began
+// with the task was killed meanwhile.
 func TestPodOfATasksNameBeforeARestart(t *testing.T) {
 	d := newDriver(t, 39)
 	d.api.Linger()
@@ -281,8 +281,8 @@ func TestCopyInItsPlaceIsNotDeleted(t *testing.T) {
 	d.finish()
 }
 
-// A user puts Comb's finalizer back on a pod just after Comb removed it: it is removed again, though
-// nothing is heard of the pod after that.
+// A user puts Comb's finalizer back on a pod just after Comb removed it: it is removed again,
+// though nothing is heard of the pod after that.
 func TestFinalizerIsPutBack(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t, 40)

@@ -514,3 +514,23 @@ func (e *Executor) unfence(t *podTask) {
 		health{e}.changed(node)
 	}
 }
+
+// releases reports whether the kubelet of a node still counts a pod of Comb whose task has ended:
+// until it says that the pod has ended, too, it refuses others for want of room.
+func (s *podNamespaces) releases(node string) bool {
+	s.e.mu.Lock()
+	var ended []named
+	seen := s.e.seenOf(node)
+	for _, t := range seen.tasks { // in any order
+		ended = append(ended, named{name: t.name, space: t.space})
+	}
+	for _, stray := range seen.strays { // likewise
+		ended = append(ended, stray)
+	}
+	s.e.mu.Unlock()
+	return slices.ContainsFunc(ended, func(n named) bool {
+		pod := s.pod(n.space, n.name)
+		return pod != nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed &&
+			pods.Look(pod, false).Phase == pods.Ended
+	})
+}

@@ -56,11 +56,13 @@ func (r *record) ran() bool {
 type gangRecords struct {
 	dir string // of the attempt; it is made with the first line
 
-	mu      sync.Mutex
-	none    bool              // there was no folder when this process looked: only what it writes is there
-	before  map[string]record // what was in the file when this process looked, by the first word of a line
-	begun   bool              // the first line was written by this process
-	written int               // so many lines were written by it
+	mu sync.Mutex
+	// none says that there was no folder when this process looked: only what it writes is there.
+	none bool
+	// before is what was in the file when this process looked, by the first word of a line.
+	before  map[string]record
+	begun   bool // the first line was written by this process
+	written int  // so many lines were written by it
 
 	syncing sync.Mutex // held while the file is synced; before mu
 	synced  int        // so many of these lines are on the disk

@@ -17,7 +17,6 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
-	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
 // podTask is one run of one task. What is wanted of it is set under Executor.mu. All else belongs
@@ -30,10 +29,10 @@ type podTask struct {
 	ts    *model.TaskStart // likewise
 	stray bool             // no engine knows it: nothing is told of it
 
-	uid   types.UID // of its pod, once it is known
-	made  string    // the version of its pod as its making was answered
-	lost  bool      // it counts as ended already, with its node: nothing is told of it
-	known bool      // it may have been started before this server
+	uid         types.UID // of its pod, once it is known
+	madeVersion string    // the version of its pod as its making was answered
+	lost        bool      // it counts as ended already, with its node: nothing is told of it
+	known       bool      // it may have been started before this server
 	stopOrder
 	repeated bool         // its start was repeated: what is known is told again
 	turns    *podRotation // its rotation; nil for a stray alone. It is replaced, never changed
@@ -78,11 +77,6 @@ type waiting struct {
 	waits    time.Time // since when its pod waits, by the clock of this machine
 	bound    bool      // it waits on its node, where its pod is bound
 	stuck    time.Time // since when the container with Comb's program waits in vain
-}
-
-// title is a task's name for its user. The task is no stray.
-func (t *podTask) title() string {
-	return jobspec.RoleOf(t.start.Job, t.ts.Task) + "-" + fmt.Sprint(t.ts.Index)
 }
 
 // wanted is what is wanted of a task now.
@@ -284,7 +278,7 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	switch {
 	case err == nil:
 		e.mu.Lock()
-		t.made = made.ResourceVersion
+		t.madeVersion = made.ResourceVersion
 		if pods.RunsByItself(made) { // it may run, also where it cannot be noted
 			t.glimpsed = made.UID
 		}
@@ -362,21 +356,13 @@ func (e *Executor) buildPod(ctx context.Context, t *podTask) (pod *corev1.Pod, o
 	if err != nil {
 		return nil, own, &model.TaskRefused{Reason: err.Error(), Job: true}, nil
 	}
-	gang := e.ofGang(t)
+	gang := e.ownedByGang(t)
 	own.service, own.configs = gang.service, gang.configs
 	pod, own.secrets, err = e.maker.Make(pods.Task{UID: int64(id.UID), GID: int64(id.GID), Network: network, Offers: pods.Offered(node), Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: cmp.Or(t.ts.SKU.Resource, resourceOf(node)), Shared: t.home.shared(e, t), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, ServerLink: e.o.ServerLink})
 	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
 		return nil, own, &model.TaskRefused{Reason: cannot.Why, Job: true}, nil
 	}
 	return pod, own, nil, err
-}
-
-// ofGang is what belongs to a task's gang, where the task leads it.
-func (e *Executor) ofGang(t *podTask) (own owned) {
-	if t.leads() {
-		own.service, own.configs = e.maker.Service(t.at), e.maker.GangConfigs(t.at, t.home.variables(e, t))
-	}
-	return own
 }
 
 // supply makes what a pod owns, and notes that the pod is the task's. What must wait for others
@@ -437,6 +423,37 @@ func (e *Executor) supply(ctx context.Context, t *podTask, pod *corev1.Pod, own 
 	return 0, nil
 }
 
+// bind binds a pod that waits for Comb to bind it. One whose maker was killed before that is bound
+// by the next server. Where the API server says that the pod was changed, the watch tells how: it
+// is gone, ends or is bound, or is to be bound again soon. What will never be bound is given up.
+func (e *Executor) bind(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Duration, error) {
+	if t.fresh.bound || t.stray || !pods.WaitsForComb(pod) {
+		return 0, nil
+	}
+	name := string(t.ts.Place.Node)
+	if n := e.node(name); n != nil && pods.KeptFrom(n) {
+		why := "node " + name + " takes no pods any more: it was cordoned or tainted before its pod was bound"
+		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: why})
+	}
+	err := t.in(e).Bind(ctx, pod, name)
+	switch {
+	case err == nil:
+		t.fresh.bound = true
+	case api.Changed(err):
+		return bindPause, nil
+	case api.NeverAccepts(err):
+		t.record.NamespaceFault = true
+		return 0, e.giveUp(ctx, t, pod, model.TaskRefused{Reason: "Kubernetes refuses the binding of its pod: " + api.ErrorText(err)})
+	default:
+		err = fmt.Errorf("bind pod %s to node %s: %w", t.name, name, err)
+		return 0, err
+	}
+	return 0, nil
+}
+
+// bindPause is how long to wait before a pod that was changed is bound again.
+const bindPause = time.Second
+
 // giveUp ends a pod that will not run, and notes what to tell when it is gone.
 func (e *Executor) giveUp(ctx context.Context, t *podTask, pod *corev1.Pod, f model.TaskRefused) error {
 	t.refused, t.record.Refusing = &f, &f
@@ -473,7 +490,7 @@ func (e *Executor) takeOver(ctx context.Context, t *podTask, w wanted, pod *core
 	case err != nil:
 		return 0, err
 	case refused != nil: // it could be made earlier: what is missing now does not end it
-		own = e.ofGang(t)
+		own = e.ownedByGang(t)
 	}
 	return e.supply(ctx, t, pod, own)
 }
