@@ -122,6 +122,33 @@ func TestPodOfATasksNameBeforeARestart(t *testing.T) {
 	d.finish()
 }
 
+// Nor is such a pod deleted where the server was killed before it noted anything of the task: then
+// it has not asked for a pod.
+func TestPodOfATasksNameBeforeItIsNoted(t *testing.T) {
+	d := newDriver(t, 41)
+	d.api.Linger()
+	first := d.of("v", "n0")
+	d.runsIn("comb", first, 0)
+	at := model.AttemptID{Job: d.next + 1, N: 1}
+	squatter := other("comb", strings.Replace(d.podOf(first, 0), "-1-0-1-0", "-2-0-1-0", 1), "n2", 0)
+	squatter.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Minute))
+	d.api.Put(squatter)
+	d.forged = append(d.forged, squatter.Name)
+	d.e.Close()
+	d.of("v", "n0")
+	d.restart()
+	deleted := func() bool { return strings.Contains(d.api.Text("pods", squatter.Name), "deletionTimestamp") }
+	d.until("it is told, or the pod is deleted", func() bool { return d.exitOf(at).Cause != "" || deleted() })
+	if x := d.exitOf(at); x.Cause != model.NeverStarted || !strings.Contains(x.Message, "Comb did not make it") {
+		t.Errorf("it ended with %+v", x)
+	}
+	if deleted() {
+		t.Error("a pod that is somebody else's was deleted")
+	}
+	d.api.Drop(squatter)
+	d.finish()
+}
+
 // The answer to the making of a pod is lost, and somebody takes the pod away, with its finalizers,
 // before the server asks again. Its container may run on: no other is made in its place, also where
 // the watch tells late that it was there.

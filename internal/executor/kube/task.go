@@ -116,7 +116,7 @@ func (e *Executor) reconcile(key string) (time.Duration, error) {
 		}
 		t.read, t.endTold, t.refused = true, t.record.Exit != nil || t.record.Refused != nil, t.record.Refusing
 		w.repeated = w.repeated || t.endTold
-		if t.space != "" || w.known { // an earlier server may have made its pod at any time
+		if t.begun { // by an earlier server, which notes it before it asks for a pod
 			t.since = time.Unix(max(1, t.record.Since), 0)
 		}
 		e.identify(t)
