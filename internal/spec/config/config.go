@@ -99,21 +99,24 @@ type builder struct {
 	*document.Reader
 	policies Policies
 
-	types      map[cell.TypeName]*cellType
-	skus       map[cell.TypeName]*skuEntry
-	chains     map[cell.ChainName]*chain
-	tops       []*document.Node // the physicalCells
-	cells      []cell.CellSpec
-	machines   map[cell.NodeName]*machine
-	pins       map[cell.PinnedID]*pin
-	vcs        []vc
-	halfLife   model.Duration
-	speeds     []model.Throughput
-	storages   []model.Storage
-	exits      []exit.Rule
-	limits     cell.TaskLimits
-	access     []access.Grant
-	divides    bool // some type is a device with parts
+	types    map[cell.TypeName]*cellType
+	skus     map[cell.TypeName]*skuEntry
+	chains   map[cell.ChainName]*chain
+	tops     []*document.Node // the physicalCells
+	cells    []cell.CellSpec
+	machines map[cell.NodeName]*machine
+	pins     map[cell.PinnedID]*pin
+	vcs      []vc
+	halfLife model.Duration
+	speeds   []model.Throughput
+	storages []model.Storage
+	exits    []exit.Rule
+	limits   cell.TaskLimits
+	access   []access.Grant
+	divides  bool // some type is a device with parts
+
+	workloads map[string]workloadSpace // by namespace: whose the pods of others there are
+
 	tooManyVCs bool // there are more than MaxVCs virtual clusters
 	topUnread  bool // a top-level cell could not be read: chains may lack cells
 
@@ -163,6 +166,7 @@ func (b *builder) read(root *document.Node) {
 	physical.Rest()
 	b.checkNodeRenames()
 	b.readVCs(m.Node("virtualClusters"))
+	b.checkWorkloads()
 	b.renames()
 	b.readNodes(m.Node("nodes"))
 	b.halfLife = b.duration(m.Node("opportunisticHalfLife"), maxHalf)

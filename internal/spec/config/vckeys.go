@@ -39,6 +39,7 @@ func (b *builder) vcKeys(m *document.MapReader, c *model.VCConfig) {
 	}
 	c.Lending = m.String("lending", document.Text{OneOf: []string{model.LendIdle, model.LendNothing}})
 	c.Namespace = b.namespace(m.Node("namespace"))
+	b.readWorkloads(m.Node("workloads"), c)
 	c.InfiniBand = b.Bool(m.Node("infiniband"), false)
 	b.userLimits(m.Node("userLimits"), c)
 	if n := m.Node("access"); n != nil && n.Kind != document.Null {
