@@ -36,7 +36,9 @@ func TestLeftOnANode(t *testing.T) {
 	is("tenant/train-0")
 	unknown.Store(false)
 	is("tenant/train-0")
-	d.until("n0 is down", func() bool { return d.isDown("n0") && strings.HasSuffix(d.whyDown("n0"), "are still there: tenant/train-0") })
+	d.until("n0 is down", func() bool {
+		return d.isDown("n0") && strings.HasSuffix(d.whyDown("n0"), "are still there: tenant/train-0")
+	})
 	is("")
 	d.until("n0 is up", func() bool { return !d.isDown("n0") })
 	d.finish()

@@ -83,7 +83,7 @@ func Parse(file string, src []byte, policies Policies) (c *Cluster, warnings, pr
 	if root == nil {
 		return nil, nil, problems
 	}
-	b := &builder{Reader: document.NewReader(), policies: policies}
+	b := &builder{Reader: document.NewReader(), policies: policies, workloads: workloadSpaces{}}
 	b.Add(problems)
 	if root = b.unwrap(root); root != nil {
 		b.read(root)
@@ -115,7 +115,7 @@ type builder struct {
 	access   []access.Grant
 	divides  bool // some type is a device with parts
 
-	workloads map[string]workloadSpace // by namespace: whose the pods of others there are
+	workloads workloadSpaces
 
 	tooManyVCs bool // there are more than MaxVCs virtual clusters
 	topUnread  bool // a top-level cell could not be read: chains may lack cells
@@ -166,7 +166,7 @@ func (b *builder) read(root *document.Node) {
 	physical.Rest()
 	b.checkNodeRenames()
 	b.readVCs(m.Node("virtualClusters"))
-	b.checkWorkloads()
+	b.workloads.check(b)
 	b.renames()
 	b.readNodes(m.Node("nodes"))
 	b.halfLife = b.duration(m.Node("opportunisticHalfLife"), maxHalf)

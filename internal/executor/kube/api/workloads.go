@@ -15,6 +15,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// Workloads is a Client for pods that others make, and for what makes these.
+type Workloads struct{ *Client }
+
 // ByOwner is the index of WatchWorkloads and WatchKind by the UID of what made an object: its
 // controller.
 const ByOwner = "owner"
@@ -65,7 +68,7 @@ func handle[T any](changed func(T)) cache.ResourceEventHandlerFuncs {
 // WatchWorkloads keeps a copy of all pods of the namespace, indexed ByOwner and ByNode, as
 // pods of others need it: without what their containers run. It calls changed with each pod that came, changed or
 // went, and asked with the result of each request.
-func (c *Client) WatchWorkloads(changed func(*corev1.Pod), asked func(error)) (cache.Indexer, cache.Controller) {
+func (c Workloads) WatchWorkloads(changed func(*corev1.Pod), asked func(error)) (cache.Indexer, cache.Controller) {
 	store, run := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: &cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -112,7 +115,7 @@ func (k ObjectKind) path() schema.GroupVersionResource {
 
 // WatchKind keeps a copy of all objects of a kind in the namespace, indexed ByOwner. It calls
 // changed with each that came, changed or went, and asked with the result of each request.
-func (c *Client) WatchKind(k ObjectKind, changed func(*unstructured.Unstructured), asked func(error)) (cache.Indexer, cache.Controller) {
+func (c Workloads) WatchKind(k ObjectKind, changed func(*unstructured.Unstructured), asked func(error)) (cache.Indexer, cache.Controller) {
 	of := c.dynamic.Resource(k.path()).Namespace(c.namespace)
 	store, run := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: &cache.ListWatch{
@@ -139,7 +142,7 @@ func (c *Client) WatchKind(k ObjectKind, changed func(*unstructured.Unstructured
 }
 
 // PatchKind merges fields into an object of a kind, if it is still that with a UID.
-func (c *Client) PatchKind(ctx context.Context, k ObjectKind, name string, uid types.UID, fields map[string]any) error {
+func (c Workloads) PatchKind(ctx context.Context, k ObjectKind, name string, uid types.UID, fields map[string]any) error {
 	body := map[string]any{"metadata": map[string]any{"uid": uid}}
 	for key, value := range fields {
 		body[key] = value
@@ -165,7 +168,7 @@ func Pointer(path, key string) string {
 }
 
 // ChangePod changes a pod, if it is still that with a UID. The result is the pod as it is then.
-func (c *Client) ChangePod(ctx context.Context, name string, uid types.UID, list []Change) (*corev1.Pod, error) {
+func (c Workloads) ChangePod(ctx context.Context, name string, uid types.UID, list []Change) (*corev1.Pod, error) {
 	raw, err := json.Marshal(append([]Change{{"test", "/metadata/uid", uid}}, list...))
 	if err != nil {
 		return nil, err

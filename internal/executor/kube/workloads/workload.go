@@ -411,7 +411,7 @@ func nodesOf(at *attempt) string {
 }
 
 // openGate opens a pod's gate for a node, in one request.
-func (e *Executor) openGate(c *api.Client, w *workload, at *attempt, p *corev1.Pod, sl *slot) error {
+func (e *Executor) openGate(c api.Workloads, w *workload, at *attempt, p *corev1.Pod, sl *slot) error {
 	g := slices.IndexFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == Gate })
 	path := "/spec/schedulingGates/" + strconv.Itoa(g)
 	list := []api.Change{{Op: "test", Path: path + "/name", Value: Gate}, {Op: "remove", Path: path}}

@@ -147,7 +147,7 @@ func (e *Executor) Conditions() []executor.Condition {
 // space is a namespace whose workloads are watched.
 type space struct {
 	name    string
-	api     *api.Client
+	api     api.Workloads
 	pods    cache.Indexer
 	owners  []cache.Indexer // by the index of kinds
 	synced  func() bool
@@ -179,7 +179,7 @@ func (e *Executor) Watch(names []string) {
 // watch begins to watch a namespace.
 func (e *Executor) watch(name string) *space {
 	ctx, stop := context.WithCancel(e.ctx)
-	sp := &space{name: name, api: e.o.API.In(name), stop: stop}
+	sp := &space{name: name, api: api.Workloads{Client: e.o.API.In(name)}, stop: stop}
 	asked := func(err error) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
