@@ -123,3 +123,107 @@ func TestHeldIsDecidedAsBad(t *testing.T) {
 		t.Errorf("with bad GPUs:\n%s\nwith held ones:\n%s", strings.Join(bad, "\n"), strings.Join(held, "\n"))
 	}
 }
+
+// TestHoldFreesCharges: while a job of VC b waits in its back-off for the last healthy node, bad
+// hardware is not charged to b in place of a. Once that job is held, or waits with a lower
+// priority than is guaranteed, it is, and the job of a starts in the same decision. It starts, too,
+// when another node comes up.
+func TestHoldFreesCharges(t *testing.T) {
+	low := cell.Priority(cell.Opportunistic)
+	for name, leaves := range map[string]func(w *world, b model.JobID){
+		"held":     func(w *world, b model.JobID) { w.do(model.Hold{Job: b, On: true}) },
+		"lent":     func(w *world, b model.JobID) { w.do(model.Update{Job: b, Priority: &low}) },
+		"comes up": func(w *world, b model.JobID) { w.tell(model.NodeHealth{Node: "n0", Up: true}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, cluster(4, map[cell.VCName]int32{"a": 2, "b": 2}))
+			for _, n := range []cell.NodeName{"n0", "n1", "n2"} {
+				w.tell(model.NodeHealth{Node: n, Up: false})
+			}
+			b := gangJob("b", "b", 10, 1, 4)
+			b.Retries = 3
+			id := w.submit(b)
+			w.start(id)
+			w.exit(id, 1)
+			a := w.submit(gangJob("a", "a", 10, 1, 4))
+			if j, _ := w.s.Job(a); j.Phase == model.Active {
+				t.Fatal("the job of a took the node that the job of b waits for")
+			}
+			leaves(w, id)
+			if j, _ := w.s.Job(a); j.Phase != model.Active {
+				t.Error("the job of a does not start")
+			}
+		})
+	}
+}
+
+// TestCordonedElsewhere: a node that was cordoned outside of Comb is told as cordoned, and nothing
+// of it as bad, in all that counts its leaves. What runs there goes on.
+func TestCordonedElsewhere(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	runs := w.submit(gangJob("runs", "a", 10, 1, 4))
+	w.start(runs)
+	const why = "it is cordoned in Kubernetes, until kubectl uncordon n0"
+	cordon := func(node cell.NodeName, on bool) {
+		for d := range int32(4) {
+			w.tell(model.LeafHealth{Node: node, SKU: "G", Device: d, Good: !on, Cordoned: on, Reason: why})
+		}
+	}
+	cordon("n0", true)
+	cordon("n1", true)
+	waits := w.submit(gangJob("waits", "a", 10, 1, 4))
+	r := w.explain(waits).Gangs[0]
+	if r.Reason.Code != model.Cordoned || !strings.Contains(r.Reason.Message, "(cordoned)") || !strings.Contains(r.Reason.Message, why) {
+		t.Errorf("it waits for %s: %s", r.Reason.Code, r.Reason.Message)
+	}
+	if l := r.Levels[0]; l.Cordoned != 1 || l.Bad != 0 {
+		t.Errorf("of its cells are counted %+v", l)
+	}
+	for _, n := range w.s.Nodes() {
+		if !n.Cordoned || n.By != "" || n.Reason != why || n.SKUs[0].Bad != 0 || n.SKUs[0].Fault != "" {
+			t.Errorf("the node is told as %+v", n)
+		}
+	}
+	if v := w.s.VCs()[0]; v.Bad != 0 || v.Used != 4 {
+		t.Errorf("of the VC are counted %d bad and %d used", v.Bad, v.Used)
+	}
+
+	// A cordon in Comb besides is one of its own: both must go.
+	w.do(model.Cordon{Node: "n0", On: true, Reason: "a new fan"})
+	if n := w.s.Nodes()[0]; n.Reason != "a new fan; "+why {
+		t.Errorf("with both the reason is %q", n.Reason)
+	}
+	if m := w.explain(waits).Gangs[0].Reason.Message; strings.Contains(m, "cordoned and cordoned") {
+		t.Error(m)
+	}
+	cordon("n0", false)
+	if n := w.s.Nodes()[0]; !n.Cordoned || n.Reason != "a new fan" {
+		t.Errorf("with its own alone it is told as %+v", n)
+	}
+	cordon("n1", false)
+	if e, waiting := w.s.Why(waits); waiting && len(e.Gangs) > 0 && e.Gangs[0].Reason.Code != "" {
+		t.Errorf("it waits, with a node free: %+v", e.Gangs)
+	}
+}
+
+// TestKeptFromStarting: where a quota or the like kept an attempt from starting, no start is
+// promised for the end of the back-off.
+func TestKeptFromStarting(t *testing.T) {
+	w := newWorld(t, cluster(2, map[cell.VCName]int32{"a": 2}))
+	id := w.submit(gangJob("waits", "a", 10, 1, 4))
+	w.tell(model.TaskExited{Attempt: w.attempt(id, 0), Exit: model.Exit{Cause: model.NeverStarted, Message: "exceeded quota: small"}})
+	g := w.explain(id).Gangs[0]
+	if g.Reason.Code != model.BackOff {
+		t.Fatalf("it waits for %s: %s", g.Reason.Code, g.Reason.Message)
+	}
+	tried := false
+	for _, s := range g.Suggestions {
+		tried = tried || strings.Contains(s.Message, "it is tried again in at most") && strings.Contains(s.Message, "is over")
+		if strings.HasPrefix(s.Message, "it starts in at most") {
+			t.Errorf("a start is promised: %s", s.Message)
+		}
+	}
+	if !tried {
+		t.Errorf("it is not said that it is tried again: %+v", g.Suggestions)
+	}
+}

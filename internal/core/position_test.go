@@ -157,7 +157,7 @@ func TestPositionSaysWhatItIs(t *testing.T) {
 		want             string
 	}{
 		{"fifo", "", false, ""},
-		{"fifo", "", true, "jobs behind this one may start first: it waits for hardware to return"},
+		{"fifo", "", true, "jobs behind this one may start first: it waits for cordoned nodes"},
 		{"fifo", "easy", false, "in the order of fifo; a job behind this one may start earlier where that does not delay it"},
 		{"", "easy", false, "in the order of fifo; a job behind this one may start earlier where that does not delay it"},
 		{"las", "", false, "in the order of las, which changes with time; a smaller job behind this one may start earlier"},

@@ -126,7 +126,7 @@ func TestReasonsReadHoldersOnce(t *testing.T) {
 					want--
 				}
 				e, _ := w.s.Why(j.ID)
-				if r := &e.Gangs[0].Reason; r.Code != model.BadHardware || len(r.Jobs)+r.More != want {
+				if r := &e.Gangs[0].Reason; r.Code != model.Cordoned || len(r.Jobs)+r.More != want {
 					t.Errorf("%s waits for %s: %s", j.Name, r.Code, r.Message)
 				}
 			}

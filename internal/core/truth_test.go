@@ -139,7 +139,7 @@ func (w *world) keepsTime(seed uint64, e *model.Explanation, n *truths) {
 func (w *world) namesAll(seed uint64, e *model.Explanation, n *truths) {
 	g := &e.Gangs[0]
 	switch g.Reason.Code {
-	case model.BadHardware, model.Draining, model.HeldUnknown, model.VCBusy, model.ClusterBusy, model.Fragmented, model.PriorityAhead, model.WaitingPreemption:
+	case model.BadHardware, model.Cordoned, model.Draining, model.HeldUnknown, model.VCBusy, model.ClusterBusy, model.Fragmented, model.PriorityAhead, model.WaitingPreemption:
 	default:
 		return
 	}

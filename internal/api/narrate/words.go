@@ -150,7 +150,7 @@ func Cause(c model.EndCause) string {
 	case model.EndRefused:
 		return "a start was refused"
 	case model.EndPlatform:
-		return "its supervisor or node was lost"
+		return "its supervisor, node or pod was lost"
 	case model.EndNeverAlive:
 		return "withdrawn before any task started"
 	}

@@ -62,7 +62,7 @@ type NodeStatus struct {
 	Suspect  model.Time    `json:"suspect,omitempty"` // until when; 0 is not suspect
 	Drain    model.Time    `json:"drain,omitempty"`   // what runs there leaves by then; 0 is none
 	Dead     bool          `json:"dead,omitempty"`    // declared so by a user
-	By       model.Subject `json:"by,omitempty"`      // the user that cordoned it,
+	By       model.Subject `json:"by,omitempty"`      // the user that cordoned it; "": see Reason,
 	Since    model.Time    `json:"since,omitempty"`   // and when
 	Reason   string        `json:"reason,omitempty"`
 	Gone     bool          `json:"gone,omitempty"`     // no longer in the configuration, but tasks run there

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -107,7 +109,11 @@ func (k *clusterCommands) checkCluster(ctx context.Context, flags api.Flags, as,
 	}
 	list, err := client.CheckCluster(ctx, file)
 	if err != nil {
-		return fmt.Errorf("cannot ask %s: %s", client.Host(), cli.Clean(api.ErrorText(err), false))
+		if of := (*url.Error)(nil); errors.As(err, &of) { // it names the same address
+			err = of.Err
+		}
+		return fmt.Errorf("cannot ask %s: %s; look whether it runs, and whether the kubeconfig names the right one "+
+			"(--kubeconfig)", client.Host(), cli.Clean(api.ErrorText(err), false))
 	}
 	if err := k.Show(list, func(t *cli.Table) { k.drawChecks(t, list) }); err != nil {
 		return err
@@ -129,6 +135,10 @@ func (k *clusterCommands) readCluster(name string) (file api.ClusterFile, err er
 		return file, nil
 	}
 	src, err := k.ReadFile(name, rest.MaxConfigBody)
+	if errors.Is(err, fs.ErrNotExist) {
+		return file, fmt.Errorf("%w: name the cluster file that the server has, or write one with "+
+			"comb cluster discover > %s", err, name)
+	}
 	if err != nil {
 		return file, err
 	}

@@ -194,6 +194,12 @@ func (a *commands) nodeCommand() *cobra.Command {
 				said = fmt.Sprintf("suspect no more (%s): jobs may start there again", was.Reason)
 			case before && out.Repeated:
 				said = "nothing was changed: it was not cordoned"
+			case err == nil && out.Repeated && was.By == "":
+				said = "nothing was changed: " + was.Reason
+			case err == nil:
+				if now, err := c.Node(ctx, n); err == nil && now.Cordoned && now.By == "" {
+					said = "uncordoned in Comb; " + now.Reason
+				}
 			}
 			return out, said, err
 		})

@@ -263,7 +263,7 @@ func (a *commands) drawReasons(t *cli.Table, ex *rest.Explanation) {
 		t.Line("  notice: %s", text)
 	}
 	for _, n := range ex.Nodes {
-		if n.Cordoned {
+		if n.Cordoned && n.By != "" {
 			t.Line("  node %s is cordoned by %s since %s: %s", n.Name, n.By, a.When(n.Since), n.Reason)
 		} else {
 			t.Line("  node %s: %s", n.Name, n.Reason)

@@ -500,6 +500,7 @@ func (a *commands) followJob(ctx context.Context, client *rest.Client, ref strin
 	if err != nil {
 		return err
 	}
+	w.Show(&j) // what it was told since the last look
 	fmt.Fprintln(a.Errs, cli.Clean(ending(&j), false))
 	return cli.JobOutcome(j.Phase)
 }

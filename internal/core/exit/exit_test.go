@@ -38,6 +38,7 @@ func TestJudge(t *testing.T) {
 		"no process, again":   {Observed{Code: 254, LastLine: "bash: fork: retry: Resource temporarily unavailable"}, Resource, Counted, Owner, 254, "TooManyProcesses"},
 		"a socket of no data": {Observed{Code: 1, LastLine: "read: Resource temporarily unavailable"}, User, Counted, Owner, 1, "FailedByUser"},
 		"node lost":           {Observed{Code: 1, Cause: "node lost"}, Platform, Always, Administrator, -1001, "PodNodeLost"},
+		"pod deleted":         {Observed{Code: 143, Signal: 15, Cause: "pod deleted", End: "platform"}, Transient, Always, None, -101, "PodExternalDeleted"},
 		"lost, not seen":      {Observed{End: "platform"}, Platform, Always, Administrator, -1001, "PodNodeLost"},
 		"refused":             {Observed{Cause: "start refused"}, Platform, Always, Administrator, -1201, "ContainerDockerCreationError"},
 		"preempted":           {Observed{Code: 143, Signal: 15, End: "preempted"}, Transient, Always, None, -101, "PodExternalDeleted"},

@@ -35,6 +35,9 @@ var table = []Entry{
 			return s.End == "completed" && !s.EndedItself
 		}},
 	// What the platform saw.
+	{Code: -101, Phrase: "PodExternalDeleted", Class: Transient, Actor: None, Retry: Always, When: "pod deleted",
+		Means: "its pod was deleted in Kubernetes, and not by Comb; its machine is not blamed", Next: wait,
+		match: endedByPlatform("pod deleted")},
 	{Code: -1001, Phrase: "PodNodeLost", Class: Platform, Actor: Administrator, Retry: Always, When: "supervisor lost, node rebooted, node lost",
 		Means: "its machine, or what watched it there, was lost", Next: tellThem, match: func(s *Observed) bool {
 			return slices.Contains([]string{"supervisor lost", "node rebooted", "node lost"}, s.Cause) ||

@@ -152,7 +152,7 @@ func (ill *shapeBadNodes) othersInWay(s *Explainer, j *tables.Job, g int) []mode
 	return ill.inWay
 }
 
-// badOf returns the nodes with leaves that were declared bad, or that others hold.
+// badOf returns the nodes with leaves that get no new work.
 func (r *reasonCache) badOf(s *tables.Tables) map[cell.NodeName]badNode {
 	if r.bad != nil {
 		return r.bad
@@ -161,7 +161,8 @@ func (r *reasonCache) badOf(s *tables.Tables) map[cell.NodeName]badNode {
 	for _, n := range s.Leaves {
 		if s.Cluster.Forest().FindPart(n.Node, n.SKU, n.Device, n.Part) != cell.None {
 			one, seen := r.bad[n.Node]
-			r.bad[n.Node] = badNode{cmp.Or(one.why, n.Reason), n.HeldByOthers && (one.held || !seen)}
+			r.bad[n.Node] = badNode{cmp.Or(one.why, n.Reason), n.HeldByOthers && (one.held || !seen),
+				n.Cordoned && (one.cordoned || !seen)}
 		}
 	}
 	return r.bad
@@ -196,6 +197,8 @@ func (s *Explainer) hardwareReason(r model.Reason, j *tables.Job, g int, crowded
 		code = model.Draining
 	case ill.outages.onlyHeld():
 		code = model.HeldByOthers
+	case ill.outages.cordoned:
+		code = model.Cordoned
 	}
 	return r.Say(code, "%s", s.badText(j, ill, inWay, crowded)+ill.why)
 }
@@ -267,6 +270,7 @@ func outOfService(s *Explainer, nodes []int32) (out outages) {
 		}
 		names[fault] = append(names[fault], s.Cluster.Forest().Nodes[i].Name)
 	}
+	out.cordoned = len(faults) == 1 && faults[0] == cordonedWord
 	for _, fault := range faults {
 		switch fault {
 		case badWord:
@@ -281,10 +285,12 @@ func outOfService(s *Explainer, nodes []int32) (out outages) {
 }
 
 // badWord is the fault of a node on which a leaf was declared bad, heldWord that of one on which
-// others hold all leaves that get no new work.
+// others hold all leaves that get no new work, cordonedWord that of a node that was cordoned, in
+// Comb or elsewhere.
 const (
-	badWord  = "bad"
-	heldWord = "held by others"
+	badWord      = "bad"
+	heldWord     = "held by others"
+	cordonedWord = "cordoned"
 )
 
 // faultOf names what keeps a node, or leaves of it, out of service.
@@ -293,7 +299,7 @@ func faultOf(s *Explainer, node int32) string {
 	for _, b := range []struct {
 		blame cell.NodeFaults
 		word  string
-	}{{cell.Down, "down"}, {cell.Cordoned, "cordoned"}, {cell.Suspect, "suspect"}} {
+	}{{cell.Down, "down"}, {cell.Cordoned, cordonedWord}, {cell.Suspect, "suspect"}} {
 		if s.Cluster.NodeFaults(node)&b.blame != 0 {
 			words = append(words, b.word)
 		}
@@ -301,6 +307,9 @@ func faultOf(s *Explainer, node int32) string {
 	switch one, noted := reasonCacheOf(s).badOf(&s.Tables)[s.Cluster.Forest().Nodes[node].Name]; {
 	case one.held:
 		words = append(words, heldWord)
+	case one.cordoned && slices.Contains(words, cordonedWord):
+	case one.cordoned:
+		words = append(words, cordonedWord)
 	case noted || len(words) == 0:
 		words = append(words, badWord)
 	}

@@ -18,9 +18,8 @@ const (
 // cheapChanges tries a shorter time limit, a higher priority and a free pinned cell. why is the
 // code of the gang's reason.
 func (t *suggester) cheapChanges(why model.Code) {
-	inItsWay := []model.Code{model.PriorityAhead, model.Fragmented, model.HeldBack, model.BadHardware,
-		model.HeldByOthers}
-	if slices.Contains(inItsWay, why) &&
+	inItsWay := []model.Code{model.PriorityAhead, model.Fragmented, model.HeldBack}
+	if (slices.Contains(inItsWay, why) || outOfServiceCode(why)) &&
 		t.j.Spec.Priority >= cell.MinGuaranteed && timeline.Books(t.s.VC(t.j.Space)) {
 		t.shorterLimit()
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/combsched/comb/internal/base/collections"
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/core/place"
 	"github.com/combsched/comb/internal/core/state"
 	"github.com/combsched/comb/internal/core/status"
 	"github.com/combsched/comb/internal/core/tables"
@@ -335,6 +336,15 @@ func ifAccepted(s *tables.Tables, j *tables.Job, g int32) string {
 		return "; only if the node accepts it then"
 	}
 	return ""
+}
+
+// keptFromStarting reports whether a gang backs off since something else than its nodes kept its
+// last attempt from starting, such as a quota that is used up: that may still be so.
+func keptFromStarting(s *tables.Tables, j *tables.Job, g int32) bool {
+	return place.InBackOff(s, j, g) && slices.ContainsFunc(j.Spec.Gangs[g].Tasks, func(o int32) bool {
+		x := j.Tasks[o].Exit
+		return x != nil && x.Cause == model.NeverStarted && x.Message != ""
+	})
 }
 
 // basisText says what the ends in a run rest on.

@@ -178,9 +178,14 @@ func inTheWay(s *Explainer, j *tables.Job, g int, why *model.Reason) []model.Job
 // hardwareOrUnknown reports whether a gang waits for something else than cells that jobs hold: for
 // nodes that are bad, cordoned or refused it, or for tasks that drain or are unknown.
 func hardwareOrUnknown(r *model.Reason) bool {
-	return r.Code == model.BadHardware || r.Code == model.HeldByOthers ||
+	return outOfServiceCode(r.Code) ||
 		r.Code == model.Draining || r.Code == model.HeldUnknown ||
 		r.Code == model.BackOff && len(r.Nodes) > 0
+}
+
+// outOfServiceCode reports whether a reason is that nodes, or leaves of them, get no new work.
+func outOfServiceCode(c model.Code) bool {
+	return c == model.BadHardware || c == model.HeldByOthers || c == model.Cordoned
 }
 
 // whyHeldBack asks the policy of a gang's VC why, and until when, it keeps the gang waiting; "" if

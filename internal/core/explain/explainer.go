@@ -170,10 +170,11 @@ type shapeBadNodes struct {
 	inWay   []model.JobID // jobs that hold usable cells and do not drain, by id; nil is not known yet
 }
 
-// badNode is a node with leaves that were declared bad, or that others hold.
+// badNode is a node with leaves that get no new work.
 type badNode struct {
-	why  string // the first reason given
-	held bool   // others hold all of these leaves
+	why      string // the first reason given
+	held     bool   // others hold all of these leaves
+	cordoned bool   // the node was cordoned elsewhere, which is all that these leaves have
 }
 
 // outages is a text of nodes that are out of service, or of which leaves are.
@@ -181,6 +182,8 @@ type outages struct {
 	bad    string   // hardware declared bad, on nodes with no other fault; "" for none
 	held   string   // nodes on which others hold devices, and that have no other fault; "" for none
 	others []string // other nodes with their fault, such as "n1, n2 (cordoned)"
+	// cordoned says that cordons are all that keeps these nodes out of service.
+	cordoned bool
 }
 
 // badNodes is what is out of service among the cells that a gang could use.

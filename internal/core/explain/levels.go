@@ -105,8 +105,9 @@ func (s *Explainer) lookAtLeaves(j *tables.Job, g int, sc *scope) []leafView {
 func (s *Explainer) leafView(r *cell.Request, l cell.LeafID) leafView {
 	f := s.Cluster.Forest()
 	node := f.Cells[f.Leaves[l]].Node
-	cordoned := s.Cluster.NodeFaults(node) == cell.Cordoned && !s.Cluster.LeafBad(l)
-	others := s.Cluster.NodeFaults(node)&^cell.Cordoned == 0 && s.Cluster.LeafBad(l) && s.HeldByOthers(l)
+	faults, noted := s.Cluster.NodeFaults(node), s.Cluster.LeafBad(l)
+	cordoned := faults == cell.Cordoned && !noted || faults&^cell.Cordoned == 0 && noted && s.CordonedElsewhere(l)
+	others := faults&^cell.Cordoned == 0 && noted && s.HeldByOthers(l)
 	v := leafView{bad: s.LeafBad(l) && !cordoned && !others, others: others, cordoned: cordoned,
 		avoided: r.Avoided.Has(node) || r.Allowed != nil && !r.Allowed.Has(node)}
 	hold, promised := s.Cluster.Holder(l)

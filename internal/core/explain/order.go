@@ -50,7 +50,8 @@ func orderText(s *index.Index, j *tables.Job, e *model.Explanation) string {
 		return ""
 	}
 	what := map[model.Code]string{model.BadHardware: "waits for hardware to return",
-		model.HeldByOthers: "waits for devices that others hold", model.Draining: "waits for devices that drain",
+		model.HeldByOthers: "waits for devices that others hold", model.Cordoned: "waits for cordoned nodes",
+		model.Draining:    "waits for devices that drain",
 		model.HeldUnknown: "waits for news of lost tasks", model.OnHold: "is on hold", model.BackOff: "waits for its next try",
 		model.HeldBack: "is kept back by its policy", model.NeverFits: "can never start", model.QuotaExceeded: "can never start"}[e.Gangs[0].Reason.Code]
 	vc := s.VC(j.Space)

@@ -89,7 +89,7 @@ func (t *suggester) suggest(why model.Code) ([]model.Suggestion, bool) {
 		}
 		t.afterTime()
 		if !t.startsAnyway {
-			t.repairs(why == model.BadHardware || why == model.HeldByOthers || !found)
+			t.repairs(outOfServiceCode(why) || !found)
 		}
 		if len(t.found) == 0 && t.withoutJob != nil { // nothing else helps
 			t.higherPriority(true)
@@ -468,6 +468,9 @@ func (t *suggester) afterTime() {
 		switch accepts := ifAccepted(&t.s.Tables, t.j, t.g); {
 		case accepts != "" && !f.bases.Any():
 			text = "it is tried again in at most %s, and starts if the node accepts it"
+		case keptFromStarting(&t.s.Tables, t.j, t.g) && !f.bases.Any():
+			text = "it is tried again in at most %s, and starts if what kept its last attempt from starting " +
+				"is over"
 		case f.bases.Only(model.BasisLimit):
 			text += ", when running jobs reach their time limits"
 		case f.bases.Any(): // a job may outrun its declared duration

@@ -126,6 +126,15 @@ func (s *Index) DirtyAll() {
 	s.Dirty.IdleChanges++
 }
 
+// MayMoveCharges has the next walk look at every VC where bad hardware is charged. It is called
+// when gangs of one VC may cease to wait. That VC may take charges over then, and a gang of
+// another VC fits.
+func (s *Index) MayMoveCharges() {
+	if s.Cluster.NumCharges() > 0 {
+		s.DirtyAll()
+	}
+}
+
 // Arrived has the next walk look at a job that was just submitted, unless the last walk of its VC
 // left nothing to its priority.
 func (s *Index) Arrived(space int32, p cell.Priority) {
@@ -336,6 +345,7 @@ func (s *Index) lookFor(vcs []cell.VCName) {
 	if len(vcs) == 0 {
 		s.DirtyAll()
 	}
+	s.MayMoveCharges()
 	for _, name := range vcs {
 		space := s.Space(name)
 		if space == 0 {

@@ -157,8 +157,11 @@ type LeafHealth struct {
 	Part   int32         `json:"part,omitempty"` // of a device in parts
 	Good   bool          `json:"good"`
 	// HeldByOthers says that it is not broken: somebody else's program has it.
-	HeldByOthers bool   `json:"held_by_others,omitempty"`
-	Reason       string `json:"reason,omitempty"`
+	HeldByOthers bool `json:"held_by_others,omitempty"`
+	// Cordoned says that it is not broken: what Comb runs on keeps new work from its node, such as
+	// after kubectl cordon.
+	Cordoned bool   `json:"cordoned,omitempty"`
+	Reason   string `json:"reason,omitempty"`
 }
 
 // Progress is what a task reported about itself. Zero values were not given.
@@ -234,7 +237,9 @@ const (
 	NeverStarted   ExitCause = "never started" // stopped before it was started
 	StartRefused   ExitCause = "start refused" // the node refused it: it never ran
 	NodeLost       ExitCause = "node lost"
-	GraceOver      ExitCause = "grace over" // it had not ended when its grace was over, and was killed
+	// PodDeleted is of a task whose pod somebody else deleted. Its node is there and is not blamed.
+	PodDeleted ExitCause = "pod deleted"
+	GraceOver  ExitCause = "grace over" // it had not ended when its grace was over, and was killed
 	// SuspendTimeout is of a task that did not acknowledge its suspension in time: it
 	// was given its grace for a checkpoint and stopped. No retry is counted.
 	SuspendTimeout ExitCause = "suspend timed out"

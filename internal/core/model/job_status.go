@@ -90,6 +90,7 @@ const (
 	BackOff           Code = "BackOff"           // refused starts or a retry delay, until a time
 	BadHardware       Code = "BadHardware"       // it would fit if bad hardware were healthy
 	HeldByOthers      Code = "HeldByOthers"      // it would fit if no program of others had devices
+	Cordoned          Code = "Cordoned"          // it would fit if no node was cordoned
 	Draining          Code = "Draining"          // it would fit if no attempts drained
 	WaitingPreemption Code = "WaitingPreemption" // its cells are reserved, victims are being stopped
 	HeldBack          Code = "HeldBack"          // it would fit, but its policy keeps it waiting

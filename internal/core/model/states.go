@@ -131,7 +131,7 @@ const (
 	EndTimeLimit           // final
 	EndEarly               // its policy saw no further use in it; final
 	EndRefused             // a start was refused; no retry counted
-	EndPlatform            // supervisor or node lost; no retry counted
+	EndPlatform            // supervisor, node or pod lost; no retry counted
 	EndNeverAlive          // stopped before any task started
 	EndRequeued            // a user wants it to wait again; no retry counted
 	EndDrained             // its node is drained; no retry counted

@@ -92,8 +92,8 @@ type NodeStatus struct {
 	Suspect  Time          `json:"suspect,omitempty"` // until
 	Drain    Time          `json:"drain,omitempty"`   // when what still runs there is stopped
 	Dead     bool          `json:"dead,omitempty"`    // declared dead by a user
-	By       Subject       `json:"by,omitempty"`      // the user that cordoned it
-	Since    Time          `json:"since,omitempty"`   // when it was cordoned
+	By       Subject       `json:"by,omitempty"`      // the user that cordoned it; "": not in Comb
+	Since    Time          `json:"since,omitempty"`   // when it was cordoned by that user
 	Reason   string        `json:"reason,omitempty"`
 	Gone     bool          `json:"gone,omitempty"`     // not in the configuration: it drains
 	Orphaned int32         `json:"orphaned,omitempty"` // devices that drain: not in the configuration

@@ -5,9 +5,9 @@ import (
 )
 
 // Version is that of the deciding code. `journal verify` replays journal entries of other versions,
-// but does not decide them again. 43: under easy a gang's own booking does not keep it from being
-// booked again when its cells are free and it cannot start (internal/core/timeline).
-const Version = "43"
+// but does not decide them again. 44: when gangs of one VC cease to wait, gangs of others
+// look whether bad hardware can be charged to that VC (Index.MayMoveCharges).
+const Version = "44"
 
 // Blame is the value of a panic inside Decide that names the job that was being decided on. The
 // panic is a bug of the core; the engine sets the job aside (Quarantined).

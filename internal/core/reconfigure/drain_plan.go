@@ -222,7 +222,8 @@ func (d *draining) waits(t *model.DrainEffect) {
 	}
 	why := d.Reason(j, t.Attempt.Gang)
 	t.Reason = why.Message
-	t.There = t.Guaranteed && why.Code == model.BadHardware && slices.Contains(why.Nodes, d.node)
+	away := why.Code == model.BadHardware || why.Code == model.Cordoned
+	t.There = t.Guaranteed && away && slices.Contains(why.Nodes, d.node)
 	back := &explain.WhatIf{Explainer: d.Copy(), At: d.At}
 	back.ApplyEvents(model.NodeCordoned{Node: d.node})
 	back.Decide()

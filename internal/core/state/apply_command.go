@@ -27,6 +27,7 @@ func (s *State) hold(slot int32, on bool, by model.Subject, reason string) {
 			s.Enqueue(slot, int32(g))
 		}
 	}
+	s.MayMoveCharges()
 	s.Touch(slot)
 }
 
@@ -63,6 +64,7 @@ func (s *State) applyUpdated(e model.JobUpdated) {
 		}
 		s.ForgetNextChange(j.Space)
 		s.DirtyVC(j.Space, j.Spec.Priority) // bookings may depend on when it ends
+		s.MayMoveCharges()
 		s.Touch(slot)
 		return
 	}
@@ -75,6 +77,7 @@ func (s *State) applyUpdated(e model.JobUpdated) {
 			s.Enqueue(slot, int32(g))
 		}
 	}
+	s.MayMoveCharges()
 	s.Touch(slot)
 }
 

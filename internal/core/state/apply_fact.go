@@ -58,7 +58,7 @@ func (s *State) IsNews(f model.Fact) bool {
 			return false
 		}
 		i, bad := s.FindLeafNote(f)
-		return bad == f.Good || bad && (s.Leaves[i].Reason != f.Reason || s.Leaves[i].HeldByOthers != f.HeldByOthers)
+		return bad == f.Good || bad && s.Leaves[i] != noteOf(&f)
 	}
 	return false
 }
@@ -171,7 +171,12 @@ func (s *State) applyExited(id model.AttemptID, ordinal int32, x model.Exit) {
 		why := string(x.Cause)
 		if x.Cause == model.SuspendTimeout {
 			s.Jobs[a.Job].Gangs[a.ID.Gang].NeverShares = true
+		}
+		if x.Cause == model.SuspendTimeout || x.Cause == model.PodDeleted {
 			why = fmt.Sprintf("%s of task %s-%d: %s", why, s.Jobs[a.Job].Spec.Roles[t.Role].Name, t.Index, x.Message)
+		}
+		if x.Cause == model.PodDeleted {
+			why += "; it starts again by itself, no retry is used, and its node is not blamed"
 		}
 		t.State = model.TaskEnded
 		a.Platform = true
@@ -300,10 +305,15 @@ func (s *State) FindLeafNote(f model.LeafHealth) (int, bool) {
 		Part: f.Part}, tables.LeafNote.Compare)
 }
 
+// noteOf is the note about a leaf that is not good.
+func noteOf(f *model.LeafHealth) tables.LeafNote {
+	return tables.LeafNote{Node: f.Node, SKU: f.SKU, Device: f.Device, Part: f.Part, HeldByOthers: f.HeldByOthers,
+		Cordoned: f.Cordoned, Reason: f.Reason}
+}
+
 func (s *State) applyLeafHealth(e model.LeafHealth) {
 	i, bad := s.FindLeafNote(e)
-	note := tables.LeafNote{Node: e.Node, SKU: e.SKU, Device: e.Device, Part: e.Part, HeldByOthers: e.HeldByOthers,
-		Reason: e.Reason}
+	note := noteOf(&e)
 	if e.Good && bad {
 		s.Leaves = slices.Delete(s.Leaves, i, i+1)
 	} else if !e.Good && !bad {

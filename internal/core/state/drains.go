@@ -64,6 +64,13 @@ func (s *State) HeldByOthers(l cell.LeafID) bool {
 	return noted && s.Leaves[i].HeldByOthers
 }
 
+// CordonedElsewhere reports whether a leaf gets no new work only since its node was cordoned in
+// what Comb runs on.
+func (s *State) CordonedElsewhere(l cell.LeafID) bool {
+	i, noted := s.FindLeafNote(s.LeafOf(l))
+	return noted && s.Leaves[i].Cordoned
+}
+
 // isDraining reports whether some attempt runs on a leaf's device without holding the leaf.
 func (s *State) isDraining(l cell.LeafID) bool {
 	return slices.ContainsFunc(s.Attempts, func(a tables.Attempt) bool {

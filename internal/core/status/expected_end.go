@@ -296,7 +296,7 @@ func (s Foresight) badHardware(a *tables.Attempt) (out []model.Coming) {
 				Message: fmt.Sprintf(says, n.Name, state.InBrackets(n.Reason))})
 		}
 		for i := range s.Leaves {
-			if l := &s.Leaves[i]; !l.HeldByOthers && s.uses(t.Place, l) {
+			if l := &s.Leaves[i]; !l.HeldByOthers && !l.Cordoned && s.uses(t.Place, l) {
 				const says = "%s %d of node %s is declared bad%s: the job goes on there, and nothing new starts on it"
 				text := fmt.Sprintf(says, l.SKU, l.Device, l.Node, state.InBrackets(l.Reason))
 				out = append(out, model.Coming{Kind: model.ComesBad, Message: text})

@@ -339,6 +339,7 @@ func (s *Status) vcStatus(space int32) model.VCStatus {
 				if hold, _ := s.Cluster.Holder(l); hold == cell.None {
 					use.HeldByOthers++
 				}
+			case !away && s.Cluster.LeafBad(l) && s.CordonedElsewhere(l): // as if it was cordoned here
 			case away || s.Cluster.LeafBad(l):
 				use.Bad++
 			}
@@ -384,8 +385,13 @@ func (s *Status) NodeStatuses() []model.NodeStatus {
 		if n.Cordoned && note.Cordoned != "" {
 			n.Reason = strings.TrimSuffix(note.Cordoned+"; "+note.Reason, "; ")
 		}
+		cordoned := ""
 		for _, c := range f.Nodes[i].Cells {
-			n.SKUs = append(n.SKUs, s.nodeSKU(c))
+			sku, elsewhere := s.nodeSKU(c)
+			n.SKUs, cordoned = append(n.SKUs, sku), cmp.Or(cordoned, elsewhere)
+		}
+		if cordoned != "" {
+			n.Cordoned, n.Reason = true, strings.TrimPrefix(n.Reason+"; "+cordoned, "; ")
 		}
 		out = append(out, n)
 	}
@@ -394,10 +400,12 @@ func (s *Status) NodeStatuses() []model.NodeStatus {
 	return out
 }
 
-func (s *Status) nodeSKU(c cell.CellID) model.NodeSKU {
+// nodeSKU counts one SKU's leaves on a node. cordoned says by what the node is cordoned outside of
+// Comb; "" is by nothing.
+func (s *Status) nodeSKU(c cell.CellID) (out model.NodeSKU, cordoned string) {
 	f := s.Cluster.Forest()
 	ch := &f.Chains[f.Cells[c].Chain]
-	out := model.NodeSKU{Carry: s.Carry(ch.SKU), Chain: ch.Name, Total: f.NumLeaves(c),
+	out = model.NodeSKU{Carry: s.Carry(ch.SKU), Chain: ch.Name, Total: f.NumLeaves(c),
 		Pretended: s.Cluster.SKU(ch.SKU).Pretended}
 	for l := f.Cells[c].FirstLeaf; l < f.Cells[c].FirstLeaf+cell.LeafID(out.Total); l++ {
 		if h, _ := s.Cluster.Holder(l); h != cell.None {
@@ -411,6 +419,8 @@ func (s *Status) nodeSKU(c cell.CellID) model.NodeSKU {
 		case noted && s.Leaves[i].HeldByOthers:
 			out.HeldByOthers++
 			out.Holders = cmp.Or(out.Holders, s.Leaves[i].Reason)
+		case noted && s.Leaves[i].Cordoned:
+			cordoned = cmp.Or(cordoned, s.Leaves[i].Reason)
 		case noted:
 			out.Fault = cmp.Or(out.Fault, s.Leaves[i].Reason)
 			fallthrough
@@ -418,7 +428,7 @@ func (s *Status) nodeSKU(c cell.CellID) model.NodeSKU {
 			out.Bad++
 		}
 	}
-	return out
+	return out, cordoned
 }
 
 // LeavesOf names the leaves of a node.

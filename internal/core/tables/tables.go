@@ -244,13 +244,14 @@ type Refusal struct {
 	At  model.Time  `json:"at"`
 }
 
-// LeafNote is a bad leaf, or one that others hold.
+// LeafNote is a bad leaf, one that others hold, or one of a node that was cordoned elsewhere.
 type LeafNote struct {
 	Node         cell.NodeName `json:"node"`
 	SKU          cell.TypeName `json:"sku"`
 	Device       int32         `json:"device"`
 	Part         int32         `json:"part,omitempty"`
 	HeldByOthers bool          `json:"held_by_others,omitempty"` // see model.LeafHealth
+	Cordoned     bool          `json:"cordoned,omitempty"`       // likewise
 	Reason       string        `json:"reason,omitempty"`
 }
 

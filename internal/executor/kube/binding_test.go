@@ -367,3 +367,23 @@ func TestCordonedBeforeTheBinding(t *testing.T) {
 	}
 	d.finish()
 }
+
+// A pod that a user deletes ends its task as that, and its node is not blamed.
+func TestDeletedByAUser(t *testing.T) {
+	d := newDriver(t, 50)
+	d.api.Linger()
+	at := d.of("v", "n0")
+	d.runsIn("comb", at, 0)
+	d.api.DeletePod(d.podOf(at, 0))
+	d.until("its end is told", func() bool { d.mu.Lock(); defer d.mu.Unlock(); _, ended := d.ended[at]; return ended })
+	d.mu.Lock()
+	x := d.ended[at]
+	d.mu.Unlock()
+	if x.Cause != model.PodDeleted || !strings.Contains(x.Message, "its pod was deleted, and not by Comb") {
+		t.Errorf("it ended with %+v", x)
+	}
+	if d.isDown("n0") {
+		t.Errorf("its node is down: %s", d.whyDown("n0"))
+	}
+	d.finish()
+}

@@ -395,7 +395,13 @@ func (e *Executor) countAdopted() {
 
 // Conditions implements executor.HasConditions.
 func (e *Executor) Conditions() []executor.Condition {
-	return append(e.server.conditions(), e.programs.conditions()...)
+	list := append(e.server.conditions(), e.programs.conditions()...)
+	for _, sp := range e.spaces.all() {
+		if why := sp.refused(); why != "" {
+			list = append(list, executor.Condition{Admin: true, Text: fmt.Sprintf("nothing starts in namespace %s, and what becomes of its pods is not known: %s", sp.name, why)})
+		}
+	}
+	return list
 }
 
 // Abilities implements engine.AbilityReporter.

@@ -17,7 +17,7 @@ import (
 
 // fault is what keeps leaves of a node from new work while the node itself is up.
 type fault struct {
-	node    string            // why all leaves are bad; "": not all are
+	node    string            // what keeps new work from the whole node; "": nothing
 	gpus    string            // why all GPUs are bad
 	devices map[int64]string  // why single GPUs are bad, by their index on the node
 	claims  map[string]string // the same for claimed devices, by driver and device
@@ -39,13 +39,14 @@ type Leaf struct {
 // watcher found broken. What runs there goes on.
 func faultOf(n *corev1.Node) (f fault) {
 	if n.Spec.Unschedulable {
-		f.node = "its node is cordoned in Kubernetes, until kubectl uncordon " + n.Name
+		f.node = "it is cordoned in Kubernetes, until kubectl uncordon " + n.Name
 		return f
 	}
 	for i := range n.Spec.Taints {
 		if t := &n.Spec.Taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !ownTaint(t.Key) && !pods.Tolerates(t, pods.Offered(n)...) {
-			f.node = fmt.Sprintf("its node has the taint %s in Kubernetes, which pods of Comb do not tolerate",
-				t.ToString())
+			f.node = fmt.Sprintf("it has the taint %s in Kubernetes, which pods of Comb do not tolerate, "+
+				"until kubectl taint node %s %s-",
+				t.ToString(), n.Name, t.Key)
 			return f
 		}
 	}
@@ -91,7 +92,7 @@ func clipped(text string) string {
 
 // note says of a leaf whether it is good, and if not, why.
 func (f *fault) note(l *Leaf) {
-	if l.Reason = f.of(l); l.Reason == "" {
+	if l.Reason, l.Cordoned = f.of(l), f.node != ""; l.Reason == "" {
 		l.Reason = f.holder(l)
 		l.HeldByOthers = l.Reason != ""
 	}

@@ -26,8 +26,8 @@ func TestFaultsOfLeaves(t *testing.T) {
 		want   [2]string // of GPU 0 and of GPU 1
 	}{
 		"nothing":          {func(*corev1.Node) {}, [2]string{}},
-		"a cordon":         {func(n *corev1.Node) { n.Spec.Unschedulable = true }, [2]string{"its node is cordoned in Kubernetes, until kubectl uncordon n1", "its node is cordoned in Kubernetes, until kubectl uncordon n1"}},
-		"a taint":          {tainted("dedicated", corev1.TaintEffectNoSchedule), [2]string{"its node has the taint dedicated:NoSchedule in Kubernetes, which pods of Comb do not tolerate", "its node has the taint dedicated:NoSchedule in Kubernetes, which pods of Comb do not tolerate"}},
+		"a cordon":         {func(n *corev1.Node) { n.Spec.Unschedulable = true }, [2]string{"it is cordoned in Kubernetes, until kubectl uncordon n1", "it is cordoned in Kubernetes, until kubectl uncordon n1"}},
+		"a taint":          {tainted("dedicated", corev1.TaintEffectNoSchedule), [2]string{"it has the taint dedicated:NoSchedule in Kubernetes, which pods of Comb do not tolerate, until kubectl taint node n1 dedicated-", "it has the taint dedicated:NoSchedule in Kubernetes, which pods of Comb do not tolerate, until kubectl taint node n1 dedicated-"}},
 		"a wish":           {tainted("dedicated", corev1.TaintEffectPreferNoSchedule), [2]string{}},
 		"a taint of GPUs":  {tainted("nvidia.com/gpu", corev1.TaintEffectNoSchedule), [2]string{}},
 		"what is told":     {tainted(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule), [2]string{}},

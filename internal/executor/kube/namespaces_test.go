@@ -180,6 +180,9 @@ func TestNamespaceWithoutRights(t *testing.T) {
 	if why := d.whyRefused(at); why != "" {
 		t.Errorf("its node is blamed: %s", why)
 	}
+	if list := d.e.Conditions(); len(list) != 1 || !list[0].Admin || !strings.HasPrefix(list[0].Text, "nothing starts in namespace red, and what becomes of its pods is not known: ") {
+		t.Errorf("administrators are told %+v", list)
+	}
 	d.restart() // nor does it hold up the next server
 	d.runsIn("comb", other, 0)
 	d.until("n0 is told to be up", func() bool { return !d.isDown("n0") })

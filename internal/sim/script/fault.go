@@ -2,6 +2,7 @@ package script
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -177,7 +178,7 @@ func (s *Session) doNode(c command) (string, error) {
 	return "", nil
 }
 
-// doLeaf changes one device: leaf n1:0 bad|held|good [sku=gpu] [reason=...].
+// doLeaf changes one device: leaf n1:0 bad|held|cordoned|good [sku=gpu] [reason=...].
 func (s *Session) doLeaf(c command) (string, error) {
 	name, device, _ := strings.Cut(c.args.word(0), ":")
 	device, part, inParts := strings.Cut(device, ":")
@@ -194,15 +195,16 @@ func (s *Session) doLeaf(c command) (string, error) {
 		return "", err
 	}
 	h := model.LeafHealth{Node: node, Device: int32(index), Part: int32(slice), SKU: cell.TypeName(c.args.text("sku", "")),
-		Good: c.args.word(1) == "good", HeldByOthers: c.args.word(1) == "held", Reason: c.args.text("reason", "")}
+		Good: c.args.word(1) == "good", HeldByOthers: c.args.word(1) == "held", Cordoned: c.args.word(1) == "cordoned",
+		Reason: c.args.text("reason", "")}
 	if h.SKU == "" {
 		h.SKU, err = s.onlySKU(node)
 	}
 	if err != nil {
 		return "", err
 	}
-	if w := c.args.word(1); w != "good" && w != "bad" && w != "held" {
-		return "", fmt.Errorf("leaf: %q is none of good, bad, held", w)
+	if w := c.args.word(1); !slices.Contains([]string{"good", "bad", "held", "cordoned"}, w) {
+		return "", fmt.Errorf("leaf: %q is none of good, bad, held, cordoned", w)
 	}
 	s.world.Leaf(h)
 	return "", c.args.done(2)

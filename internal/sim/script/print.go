@@ -199,6 +199,8 @@ func (s *Session) record(r model.Record) {
 		is := map[bool]string{true: "good", false: "bad"}[e.Good]
 		if e.HeldByOthers {
 			is = "held by others"
+		} else if e.Cordoned {
+			is = "cordoned elsewhere"
 		}
 		s.line(r.Time, "%s:%d%s (%s) is %s%s", e.Node, e.Device, part, e.SKU, is, because(e.Reason))
 	case model.NodeAvoided:

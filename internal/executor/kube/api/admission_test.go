@@ -187,7 +187,7 @@ const policies = policyPath + "/validatingadmissionpolicies/"
 // listing are the answers of a whole cluster whose policies have lists.
 func listing(t *testing.T) map[string]string {
 	answers := whole()
-	answers[policies+podPolicy] = variables(t, "other", "1 + 1", "gpuResources", `["nvidia.com/"]`, "gpuDeviceClasses", `["a"]`, "gpuNamespaces", `["gpus"]`, "priorityNamespaces", `["high"]`)
+	answers[policies+podPolicy] = variables(t, "other", "1 + 1", "gpuResources", `["nvidia.com/"]`, "gpuDeviceClasses", `["a"]`, "gpuNamespaces", `["gpus"]`, "priorityNamespaces", `["high"]`, "gpuRuntimeClasses", `["nvidia"]`)
 	answers[policies+claimPolicy] = variables(t, "gpuDeviceClasses", `["a","b"]`, "gpuNamespaces", "[]")
 	return answers
 }
@@ -236,6 +236,10 @@ func TestCheckOthers(t *testing.T) {
 		pod("net", "calico-1", "", high, "Running"), pod("net", "calico-2", "", high, "Running"), pod("high", "ok", "", high, "Running"),
 		pod("kube-system", "proxy", "", high+","+gpu, "Running"), pod("operator", "plugin", "", device, "Running"), pod("gpus", "ok", "", gpu, "Running"),
 		pod("old", "ended", "", gpu, "Succeeded"), pod("red", "comb-1", `"comb.dev/cluster": "x"`, high+","+gpu, "Running"), pod("thief", "train", "", gpu, "Pending"),
+		pod("runs", "image", "", `"runtimeClassName": "nvidia"`, "Running"), pod("plain", "kata", "", `"runtimeClassName": "kata"`, "Running"),
+		pod("extended", "class", "", `"containers": [{"resources": {"limits": {"deviceclass.resource.kubernetes.io/a": "1", "deviceclass.resource.kubernetes.io/nic": "1"}}}]`, "Running"),
+		pod("gpus", "copy", `"comb.dev/job": "7"`, gpu, "Running"), pod("claims", "shares", "", `"resourceClaims": [{"name": "g", "resourceClaimName": "comb-1-0"}]`, "Running"),
+		pod("class", "jobs", "", `"priorityClassName": "comb-jobs"`, "Running"),
 		pod("plain", "void", "", `"containers": [{"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}], "resources": {"limits": {"nvidia.com/gpu": "0"}}}]`, "Running"),
 	}, ",") + `]}`
 	claim := func(space, name, class string) string {
@@ -257,8 +261,13 @@ func TestCheckOthers(t *testing.T) {
 		"DeviceClass b: pods of others may ask for its devices as example.com/gpu: name it in gpuResources of ValidatingAdmissionPolicy comb-pods",
 		"GPUs held by others proxy: in namespace kube-system, with 2 GPUs on n1: Comb gives no GPU there meanwhile: end them, or leave these nodes out of the cluster file",
 		"claims of others one and 1 more: in namespace thief, of GPUs, and pods there may still name it: kubectl delete resourceclaim -n thief one two",
+		"pods of others shares: in namespace claims, where it would be refused if it were made again, since it names the claim comb-1-0 of a job of Comb: no list lets it in: end it, and make it again without that",
+		"pods of others jobs: in namespace class, where it would be refused if it were made again, since it has the PriorityClass comb-jobs: name class in priorityNamespaces of ValidatingAdmissionPolicy comb-pods, or end what is not to run there",
+		"pods of others class: in namespace extended, where it would be refused if it were made again, since it asks for 1 deviceclass.resource.kubernetes.io/a: name extended in gpuNamespaces of ValidatingAdmissionPolicy comb-pods, or end what is not to run there",
+		"pods of others copy: in namespace gpus, where it would be refused if it were made again, since it has the label comb.dev/job, which only Comb sets: no list lets it in: end it, and make it again without that",
 		"pods of others calico-1 and 1 more: in namespace net, where it would be refused if it were made again, since it has priority 2000000000: name net in priorityNamespaces of ValidatingAdmissionPolicy comb-pods, or end what is not to run there",
 		"pods of others plugin: in namespace operator, where it would be refused if it were made again, since it sets NVIDIA_VISIBLE_DEVICES: name operator in gpuNamespaces of ValidatingAdmissionPolicy comb-pods, or end what is not to run there",
+		"pods of others image: in namespace runs, where it would be refused if it were made again, since it has the RuntimeClass nvidia, which gives it the GPUs that its image names: name runs in gpuNamespaces of ValidatingAdmissionPolicy comb-pods, or end what is not to run there",
 		"pods of others train: in namespace thief, where it would be refused if it were made again, since it asks for 2 nvidia.com/gpu: name thief in gpuNamespaces of ValidatingAdmissionPolicy comb-pods, or end what is not to run there",
 	}
 	got := slices.DeleteFunc(list, func(c Check) bool { return c.OK }).Lines()

@@ -22,6 +22,7 @@ type Kept struct {
 	resources      []string // how names of resources begin
 	podClasses     []string // device classes that pods may not ask for as for a resource
 	classes        []string // device classes that claims may not ask for
+	runtimes       []string // RuntimeClasses that give GPUs by what an image says
 	gpuSpaces      []string // namespaces whose pods may have GPUs
 	claimSpaces    []string // namespaces whose claims may
 	prioritySpaces []string // namespaces whose pods may have any priority
@@ -31,8 +32,11 @@ type Kept struct {
 var filed = Kept{
 	resources: []string{"nvidia.com/", "amd.com/", "google.com/tpu", "habana.ai/", "huawei.com/Ascend",
 		"mthreads.com/", "gpu.intel.com/"},
-	podClasses: gpuClasses, classes: gpuClasses,
+	podClasses: gpuClasses, classes: gpuClasses, runtimes: []string{"nvidia", "nvidia-cdi", "nvidia-legacy"},
 }
+
+// deviceClassPrefix begins the name of a resource by which a pod asks for devices of a class.
+const deviceClassPrefix = "deviceclass.resource.kubernetes.io/"
 
 var gpuClasses = []string{"gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com", "gpu.amd.com",
 	"gpu.intel.com", "tpu.google.com"}
@@ -60,7 +64,8 @@ func (c *Client) Kept(ctx context.Context) (kept Kept, ok bool, err error) {
 		return of[name]
 	}
 	kept = Kept{resources: list(ofPods, "gpuResources"), podClasses: list(ofPods, "gpuDeviceClasses"),
-		classes: list(ofClaims, "gpuDeviceClasses"), gpuSpaces: list(ofPods, "gpuNamespaces"),
+		classes: list(ofClaims, "gpuDeviceClasses"), runtimes: list(ofPods, "gpuRuntimeClasses"),
+		gpuSpaces:   list(ofPods, "gpuNamespaces"),
 		claimSpaces: list(ofClaims, "gpuNamespaces"), prioritySpaces: list(ofPods, "priorityNamespaces")}
 	return kept, ok, nil
 }
@@ -114,29 +119,68 @@ func (k *Kept) hasResource(name string) bool {
 	return slices.ContainsFunc(k.resources, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
+// takesGPUs reports whether a pod that asks for a resource of this name asks for GPUs.
+func (k *Kept) takesGPUs(name string) bool {
+	class, of := strings.CutPrefix(name, deviceClassPrefix)
+	return k.hasResource(name) || of && slices.Contains(k.podClasses, class)
+}
+
 // refused says why the policies would refuse a pod of others if it were made again, and which of
-// their lists would let it in; "": they would not.
+// their lists would let it in: "" for none of them. Without a reason they would not refuse it.
 func (k *Kept) refused(pod *corev1.Pod) (why, list string) {
-	if p := pod.Spec.Priority; p != nil && *p >= pods.Priority && !slices.Contains(k.prioritySpaces, pod.Namespace) {
-		return fmt.Sprintf("has priority %d", *p), "priorityNamespaces"
+	if p := pod.Spec.Priority; !slices.Contains(k.prioritySpaces, pod.Namespace) {
+		switch {
+		case p != nil && *p >= pods.Priority:
+			return fmt.Sprintf("has priority %d", *p), "priorityNamespaces"
+		case pod.Spec.PriorityClassName == pods.PriorityClass:
+			return "has the PriorityClass " + pods.PriorityClass, "priorityNamespaces"
+		}
 	}
-	if slices.Contains(k.gpuSpaces, pod.Namespace) {
-		return "", ""
+	if !slices.Contains(k.gpuSpaces, pod.Namespace) {
+		if why := k.ofGPUs(pod); why != "" {
+			return why, "gpuNamespaces"
+		}
+	}
+	for i := range pod.Spec.ResourceClaims {
+		if name := pod.Spec.ResourceClaims[i].ResourceClaimName; name != nil && strings.HasPrefix(*name, claimPrefix) {
+			return "names the claim " + *name + " of a job of Comb", ""
+		}
+	}
+	for _, label := range slices.Sorted(maps.Keys(pod.Labels)) {
+		if strings.HasPrefix(label, pods.LabelPrefix) {
+			return "has the label " + label + ", which only Comb sets", ""
+		}
+	}
+	for _, f := range pod.Finalizers {
+		if strings.HasPrefix(f, pods.LabelPrefix) {
+			return "has the finalizer " + f + ", which only Comb sets", ""
+		}
+	}
+	return "", ""
+}
+
+// claimPrefix begins the names of Comb's claims.
+const claimPrefix = "comb-"
+
+// ofGPUs says by what a pod gets GPUs, as the policies see it; "": by nothing.
+func (k *Kept) ofGPUs(pod *corev1.Pod) string {
+	if class := pod.Spec.RuntimeClassName; class != nil && slices.Contains(k.runtimes, *class) {
+		return "has the RuntimeClass " + *class + ", which gives it the GPUs that its image names"
 	}
 	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
 		for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
-			if n := c.Resources.Limits[name]; k.hasResource(string(name)) && !n.IsZero() {
-				return fmt.Sprintf("asks for %s %s", n.String(), name), "gpuNamespaces"
+			if n := c.Resources.Limits[name]; k.takesGPUs(string(name)) && !n.IsZero() {
+				return fmt.Sprintf("asks for %s %s", n.String(), name)
 			}
 		}
 		for _, v := range c.Env {
 			harmless := v.ValueFrom == nil && slices.Contains([]string{"", "void", "none"}, v.Value)
 			if slices.Contains(pods.DeviceVariables(), v.Name) && !harmless {
-				return "sets " + v.Name, "gpuNamespaces"
+				return "sets " + v.Name
 			}
 		}
 	}
-	return "", ""
+	return ""
 }
 
 // othersOf is what a namespace has that the policies would refuse.
@@ -169,7 +213,7 @@ func (c checker) checkOthers(ctx context.Context, skus []cell.SKU) (list Checks,
 				Problem: problem, Next: next})
 		}
 	}
-	slices.SortFunc(list, func(a, b Check) int {
+	slices.SortStableFunc(list, func(a, b Check) int {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace),
 			strings.Compare(a.Next, b.Next))
 	})
@@ -261,12 +305,16 @@ func (c checker) podsOfOthers(ctx context.Context, kept Kept) (list Checks, err 
 		return page.ListMeta, err
 	})
 	for of, n := range count {
+		next := fmt.Sprintf("name %s in %s of ValidatingAdmissionPolicy %s, or end what is not to run there",
+			of.space, of.list, podPolicy)
+		if of.list == "" {
+			next = "no list lets it in: end it, and make it again without that"
+		}
 		list = append(list, Check{Kind: "pods of others", Name: andMore(first[of][0], n), Namespace: of.space,
 			Optional: true,
 			Problem: fmt.Sprintf("in namespace %s, where it would be refused if it were made again, since it %s",
 				of.space, first[of][1]),
-			Next: fmt.Sprintf("name %s in %s of ValidatingAdmissionPolicy %s, or end what is not to run there",
-				of.space, of.list, podPolicy)})
+			Next: next})
 	}
 	return slices.Concat(list, held(holds), unseen), err
 }
@@ -287,7 +335,7 @@ func (c checker) claimsOfOthers(ctx context.Context, kept Kept) (list Checks, er
 		err := json.Unmarshal(raw, &page)
 		for i := range page.Items {
 			if m := &page.Items[i].Metadata; page.Items[i].of(kept.classes) && m.Namespace != systemSpace &&
-				!slices.Contains(kept.claimSpaces, m.Namespace) && !strings.HasPrefix(m.Name, "comb-") {
+				!slices.Contains(kept.claimSpaces, m.Namespace) && !strings.HasPrefix(m.Name, claimPrefix) {
 				claims[m.Namespace] = append(claims[m.Namespace], m.Name)
 			}
 		}

@@ -113,6 +113,13 @@ func (c *caller) shows(pod string) bool {
 	return true
 }
 
+// proven reports whether the connection counts for a pod: it has shown that pod's token.
+func (c *caller) proven(pod string) bool {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	return pod != "" && c.pod == pod
+}
+
 // crowded reports whether there are so many connections that each should end with its answer. Pods
 // keep theirs from one request to the next, and there may be more pods than connections.
 func (s *tokenListener) crowded() bool {

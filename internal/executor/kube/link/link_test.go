@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -168,5 +170,39 @@ func TestPaceForgets(t *testing.T) {
 	}
 	if len(p.until) > 3000 {
 		t.Errorf("%d of 100,000 pods are noted, of which few ask still", len(p.until))
+	}
+}
+
+// What a pod asks beyond its rate costs no look at its token on a connection that has shown it, and
+// log requests that are refused for what they say count, too.
+func TestARateBeforeTheToken(t *testing.T) {
+	for path, most := range map[string]int{"/v1/gang": askAtOnce, logPath + "?from=x": logAtOnce / leastLog} {
+		now, looked := time.Now(), 0
+		h := &Handler{Admit: func(context.Context, string, string) error { looked++; return nil }}
+		logs := newLogTaker(nil)
+		asks := newPace(func() time.Time { return now }, askEvery, askAtOnce)
+		logs.pace.now = asks.now
+		mux := http.NewServeMux()
+		mux.HandleFunc("/v1/gang", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+		mux.HandleFunc("POST "+logPath, func(w http.ResponseWriter, r *http.Request) { logs.take(w, r, "a") })
+		known, c := h.known(asks, logs.pace, mux), &caller{of: newCallers(nil, slog.New(slog.DiscardHandler), usual), pod: "a"}
+		ask := func(pod string) int {
+			r := httptest.NewRequest("POST", path, nil)
+			r.Header.Set("Authorization", "Bearer "+pod+":x")
+			w := httptest.NewRecorder()
+			known(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+			return w.Code
+		}
+		last := 0
+		for range 2 * most {
+			last = ask("a")
+		}
+		if last != http.StatusTooManyRequests || looked > most {
+			t.Errorf("%s: of %d requests the last was answered %d, and the token was looked at %d times, want at most %d", path, 2*most, last, looked, most)
+		}
+		before := looked
+		if ask("b"); looked != before+1 {
+			t.Errorf("%s: on a connection of another pod a name is believed without its token", path)
+		}
 	}
 }

@@ -63,8 +63,8 @@ func (l *logTaker) take(w http.ResponseWriter, r *http.Request, pod string) {
 		return
 	}
 	defer l.leaves(pod)
-	size := max(int(r.ContentLength)>>10, leastLog)
-	if !l.pace.allows(pod, size) {
+	more := max(int(r.ContentLength)>>10-leastLog, 0) // the least was noted as it came
+	if !l.pace.allows(pod, more) {
 		fail(w, ErrSoon)
 		return
 	}

@@ -13,7 +13,7 @@ const (
 )
 
 // These bound how much a pod may send of what it prints, in KiB: 8 MiB a second, and 32 at once.
-// One request counts as 64 KiB at least.
+// One request counts as 64 KiB at least, also one that is refused for what it says.
 const (
 	logEvery  = time.Second / (8 << 10)
 	logAtOnce = 32 << 10
@@ -21,7 +21,8 @@ const (
 )
 
 // pace limits the rate of each pod. One that asks too often is told so once it is known which pod
-// it is, before anything else is looked up for it.
+// it is, before anything else is looked up for it: on a connection that has shown its token, also
+// before the token is looked at again.
 type pace struct {
 	now   func() time.Time
 	every time.Duration // for one, on average

@@ -144,9 +144,10 @@ func (h *Handler) serve(ctx context.Context, l *tokenListener, log *slog.Logger)
 	route("POST /v1/progress", h.told)
 	route("POST /v1/usage", h.took)
 	route("POST /v1/turn", h.turn)
-	route("POST "+logPath, newLogTaker(h.Log).take)
+	logs := newLogTaker(h.Log)
+	route("POST "+logPath, logs.take)
 	asks := newPace(time.Now, askEvery, askAtOnce)
-	s := &http.Server{Handler: h.known(asks, mux), DisableGeneralOptionsHandler: true, // nothing is answered without a token
+	s := &http.Server{Handler: h.known(asks, logs.pace, mux), DisableGeneralOptionsHandler: true, // nothing is answered without a token
 		ReadHeaderTimeout: l.header, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, callerKey{}, c) },
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
@@ -161,8 +162,16 @@ func (h *Handler) serve(ctx context.Context, l *tokenListener, log *slog.Logger)
 type podHandler = func(w http.ResponseWriter, r *http.Request, pod string)
 
 // known lets in pods that show their token, each on few connections and at a bounded rate. It
-// stands before all routes: a connection without a token ends with its first request.
-func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
+// stands before all routes: a connection without a token ends with its first request. Where the
+// connection has shown the pod's token before, the rate is looked at first: what a pod asks beyond
+// it costs no look at the token. Elsewhere the name may be another's.
+func (h *Handler) known(asks, logs *pace, then http.Handler) http.HandlerFunc {
+	slow := func(r *http.Request, pod string) bool {
+		if r.URL.Path == logPath { // they have a pace of their own
+			return !logs.allows(pod, leastLog)
+		}
+		return !asks.allows(pod, 1)
+	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(callerKey{}).(*caller)
 		// A pod that does not read its answer holds nothing for long.
@@ -172,6 +181,11 @@ func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
 		}
 		shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		pod, token, _ := strings.Cut(shown, ":")
+		proven := c.proven(pod)
+		if proven && slow(r, pod) {
+			fail(w, ErrSoon)
+			return
+		}
 		err := ErrToken
 		if pod != "" {
 			err = h.Admit(r.Context(), pod, token)
@@ -184,7 +198,7 @@ func (h *Handler) known(asks *pace, then http.Handler) http.HandlerFunc {
 			w.Header().Set("Connection", "close")
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, fmt.Sprintf("this pod has %d connections, and may have no more: use those, or close one", c.of.pod), http.StatusTooManyRequests)
-		case r.URL.Path != logPath && !asks.allows(pod, 1): // logs have a pace of their own
+		case !proven && slow(r, pod):
 			fail(w, ErrSoon)
 		default:
 			if c.of.crowded() {

@@ -554,6 +554,10 @@ func TestWhatAPodSays(t *testing.T) {
 		p.DeletionTimestamp = &then
 		return p
 	}
+	disrupted := func(p corev1.Pod, reason string) corev1.Pod {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason}}
+		return p
+	}
 	waits := func(reason, message string) corev1.Pod {
 		p := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: Container, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}}}
 		p.Spec.NodeName = "n1"
@@ -602,7 +606,13 @@ func TestWhatAPodSays(t *testing.T) {
 					"(extras.comb.taskRoles.NAME.workDir, such as /comb/work); StartError: " + noDir}},
 		{name: "told to end", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 143})), asked: true, phase: Ended, exit: model.Exit{Code: 143, Signal: 15}},
 		{name: "killed", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 137})), asked: true, phase: Ended, exit: model.Exit{Code: 137, Signal: 9, Cause: model.GraceOver}},
-		{name: "deleted by hand", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 143})), phase: Ended, exit: model.Exit{Code: 143, Signal: 15, Cause: model.NodeLost, Message: "its pod was deleted, and not by Comb"}},
+		{name: "deleted by hand", pod: deleted(ended(corev1.ContainerStateTerminated{ExitCode: 143})), phase: Ended, exit: model.Exit{Code: 143, Signal: 15, Cause: model.PodDeleted, Message: "its pod was deleted, and not by Comb: by a user or a program, as kubectl delete does it"}},
+		{name: "evicted by another", pod: disrupted(deleted(ended(corev1.ContainerStateTerminated{ExitCode: 143})), "EvictionByEvictionAPI"), phase: Ended,
+			exit: model.Exit{Code: 143, Signal: 15, Cause: model.PodDeleted, Message: "its pod was deleted, by the eviction API, as kubectl drain uses it"}},
+		{name: "preempted by kube-scheduler", pod: disrupted(deleted(ended(corev1.ContainerStateTerminated{ExitCode: 137})), "PreemptionByScheduler"), phase: Ended,
+			exit: model.Exit{Code: 137, Signal: 9, Cause: model.PodDeleted, Message: "its pod was deleted, by kube-scheduler, for a pod of a higher priority"}},
+		{name: "deleted by hand before it had a node", pod: deleted(unbound), phase: Ended,
+			exit: model.Exit{Code: 137, Cause: model.PodDeleted, Message: "its pod was deleted before it had a node, and not by Comb: by a user or a program, as kubectl delete does it"}},
 		{name: "evicted", pod: evicted, phase: Ended, exit: model.Exit{Code: 137, Cause: model.NodeLost, Message: "Kubernetes ended its pod: Evicted: low on memory"}},
 		{name: "told before it had a node", pod: deleted(unbound), asked: true, phase: Ended, exit: model.Exit{Cause: model.NeverStarted, Message: "its pod was deleted before it had a node"}},
 		{name: "told before it ran", pod: deleted(waits("ContainerCreating", "")), asked: true},

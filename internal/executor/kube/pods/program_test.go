@@ -113,7 +113,7 @@ func TestProgramOfAPod(t *testing.T) {
 		}
 	}
 	byHand := with(ended(corev1.ContainerStateTerminated{ExitCode: 143}), deleted)
-	if x := Look(&byHand, false).Exit; x.Cause != model.NodeLost || x.Message != "its pod was deleted before it ran, and not by Comb" {
+	if x := Look(&byHand, false).Exit; x.Cause != model.PodDeleted || x.Message != "its pod was deleted before it ran, and not by Comb: by a user or a program, as kubectl delete does it" {
 		t.Errorf("deleted by hand: %+v", x)
 	}
 	loud := ended(corev1.ContainerStateTerminated{ExitCode: 1, Message: strings.Repeat("ä\xff", 4000)})

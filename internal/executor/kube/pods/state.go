@@ -62,7 +62,8 @@ func Look(pod *corev1.Pod, asked bool) State {
 		case c.Name != Container:
 		case c.State.Terminated != nil:
 			s.Phase, s.Ran = Ended, !c.State.Terminated.StartedAt.IsZero()
-			if s.Exit = exitOf(c.State.Terminated, asked, pod.DeletionTimestamp != nil); pod.Status.Reason == "Evicted" && !asked {
+			s.Exit = exitOf(pod, c.State.Terminated, asked)
+			if pod.Status.Reason == "Evicted" && !asked {
 				evicted(&s.Exit, pod.Status.Message)
 			}
 			// Its kubelet says no more of a container that it never made.
@@ -88,6 +89,9 @@ func Look(pod *corev1.Pod, asked bool) State {
 		s.endUnrun(pod, asked)
 	case pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
 		x := model.Exit{Cause: model.NeverStarted, Message: "its pod was deleted before it had a node"}
+		if !asked {
+			x = model.Exit{Code: 137, Cause: model.PodDeleted, Message: deletedBy(pod, " before it had a node")}
+		}
 		s = State{Phase: Ended, Exit: x}
 	case s.Refused != "": // its kubelet will say that it has ended
 		s = State{Host: s.Host}
@@ -150,17 +154,17 @@ func (s *State) beside(pod *corev1.Pod) {
 // endUnrun notes how a pod ended that its node ended before its program ran, or lost sight of.
 func (s *State) endUnrun(pod *corev1.Pod, asked bool) {
 	failed := *s // as said by a container that runs before the task
-	why := "Kubernetes ended its pod: " + words(pod.Status.Reason, pod.Status.Message)
+	why, cause := "Kubernetes ended its pod: "+words(pod.Status.Reason, pod.Status.Message), model.NodeLost
 	switch {
 	case pod.DeletionTimestamp != nil && pod.Status.Reason == "" && !asked && neverRan(pod):
-		why = "its pod was deleted before it ran, and not by Comb"
+		why, cause = deletedBy(pod, " before it ran"), model.PodDeleted
 	case failed.Refused != "" && pod.DeletionTimestamp == nil:
 		why = failed.Refused
 	case pod.Status.Reason == noDisk:
 		why = lacksDisk(pod.Status.Message)
 	}
 	*s = State{Phase: Ended, Host: s.Host, Fetch: pod.Status.Reason == noDisk,
-		Exit: model.Exit{Code: 137, Cause: model.NodeLost, Message: why}}
+		Exit: model.Exit{Code: 137, Cause: cause, Message: why}}
 	switch {
 	case asked:
 		s.Exit.Cause = model.NeverStarted
@@ -244,8 +248,30 @@ func lacksDisk(message string) string {
 // statusUnknown is the reason that kubelets give for the end of a container that they do not find.
 const statusUnknown = "ContainerStatusUnknown"
 
-// exitOf is the exit of a container that ended.
-func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) model.Exit {
+// deleters are what deletes pods in a cluster, by the reason that it writes into the pod before.
+var deleters = map[string]string{
+	"EvictionByEvictionAPI":  "by the eviction API, as kubectl drain uses it",
+	"PreemptionByScheduler":  "by kube-scheduler, for a pod of a higher priority",
+	"DeletionByTaintManager": "by Kubernetes, for a taint of its node that it does not tolerate",
+	"TerminationByKubelet":   "by the kubelet of its node",
+}
+
+// deletedBy says of a pod that Comb did not delete it, and what did, where Kubernetes tells. Of a
+// delete by hand it does not.
+func deletedBy(pod *corev1.Pod, when string) string {
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		by := deleters[c.Reason]
+		if by != "" && c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return "its pod was deleted" + when + ", " + by
+		}
+	}
+	return "its pod was deleted" + when + ", and not by Comb: by a user or a program, as kubectl delete does it"
+}
+
+// exitOf is the exit of a container of a pod that ended.
+func exitOf(pod *corev1.Pod, t *corev1.ContainerStateTerminated, asked bool) model.Exit {
+	deleted := pod.DeletionTimestamp != nil
 	e := model.Exit{Code: t.ExitCode, Signal: t.Signal, Own: !deleted}
 	if !t.FinishedAt.IsZero() {
 		e.At = model.Time(t.FinishedAt.UnixMicro())
@@ -264,7 +290,7 @@ func exitOf(t *corev1.ContainerStateTerminated, asked, deleted bool) model.Exit 
 	case t.Reason == statusUnknown:
 		e.Cause, e.Message, e.Own = model.NodeLost, "its node has lost sight of its container: "+t.Message, false
 	case deleted && !asked:
-		e.Cause, e.Message = model.NodeLost, "its pod was deleted, and not by Comb"
+		e.Cause, e.Message = model.PodDeleted, deletedBy(pod, "")
 	case asked && e.Signal == 9 && deleted:
 		e.Cause = model.GraceOver
 	}
