@@ -384,7 +384,8 @@ func (d *daemon) openKube(ctx context.Context) error {
 	d.pods, err = kube.New(kube.Options{API: d.kube, Dir: d.store.JobsDir(),
 		KeyFile: filepath.Join(d.flags.data, "pod-key"),
 		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Identity: identities(d.people),
-		Storage: d.storage, Leaves: d.leavesOf, Namespace: d.namespaceOf, Workloads: d.workloadSpaces, LeftOn: d.leftOn, InfiniBand: d.infinibandOf,
+		Storage: d.storage, Leaves: d.leavesOf, Namespace: d.namespaceOf, InfiniBand: d.infinibandOf,
+		Workloads: d.workloadSpaces, LeftOn: d.leftOn,
 		WhyEnded: d.whyEnded, Work: d.flags.kube.Work, DiskMB: int64(d.flags.boxDisk.MemoryFlag),
 		MostMB: d.flags.boxDisk.Most(), ServerLink: way, PullSecrets: d.flags.kube.PullSecrets, Code: code,
 		Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})

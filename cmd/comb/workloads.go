@@ -18,7 +18,8 @@ import (
 func (d *daemon) overPods() *workloads.Executor {
 	return workloads.New(workloads.Options{API: d.kube, Own: d.pods, Cluster: d.pods.Label(), Tell: d.live.Tell,
 		Give: func(ctx context.Context, c model.Command) engine.Reply { return d.live.Do(ctx, c, nil) },
-		Read: d.readState, LookAt: func(node string) { kube.LookAtNode(d.pods, node) }, Resource: resourceOf, Log: d.log,
+		Read: d.readState, LookAt: func(node string) { kube.LookAtNode(d.pods, node) },
+		Resource: resourceOf, Log: d.log,
 		WhyEnded: func(a model.Action) string {
 			return d.whyEnded(kube.Ending{Attempt: a.Attempt, Cause: a.Cause, By: a.By})
 		}})
@@ -32,7 +33,8 @@ func (d *daemon) readState(f func(*core.State)) bool {
 
 // resourceOf is how a device plugin calls the devices of a SKU where its cluster file does not say.
 func resourceOf(s cell.SKU) string {
-	usual := map[cell.DeviceKind]string{cell.NVIDIA: "nvidia.com/gpu", cell.AMD: "amd.com/gpu", cell.TPU: "google.com/tpu"}
+	usual := map[cell.DeviceKind]string{cell.NVIDIA: "nvidia.com/gpu", cell.AMD: "amd.com/gpu",
+		cell.TPU: "google.com/tpu"}
 	return cmp.Or(s.Resource, usual[s.Device])
 }
 

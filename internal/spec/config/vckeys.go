@@ -106,8 +106,8 @@ func (w workloadSpaces) check(b *builder) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w)) {
 		if vc, both := own[name]; both {
-			b.Problem(w[name].at, "namespace %s is for the pods of Comb's own jobs, of virtual cluster %s: name another "+
-				"for workloads", name, vc)
+			b.Problem(w[name].at, "namespace %s is for the pods of Comb's own jobs, of virtual cluster %s: "+
+				"name another for workloads", name, vc)
 		}
 	}
 }

@@ -118,7 +118,8 @@ func newClient(conf *rest.Config, namespace string, heard *answers) (*Client, er
 	if err != nil {
 		return nil, err
 	}
-	return &Client{rest: c, plain: plain, dynamic: any, sockets: sockets, params: runtime.NewParameterCodec(scheme), answers: heard,
+	return &Client{rest: c, plain: plain, dynamic: any, sockets: sockets,
+		params: runtime.NewParameterCodec(scheme), answers: heard,
 		host: conf.Host, namespace: namespace}, nil
 }
 

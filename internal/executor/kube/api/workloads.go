@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -65,26 +66,30 @@ func handle[T any](changed func(T)) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{AddFunc: one, UpdateFunc: func(_, obj any) { one(obj) }, DeleteFunc: one}
 }
 
-// WatchWorkloads keeps a copy of all pods of the namespace, indexed ByOwner and ByNode, as
-// pods of others need it: without what their containers run. It calls changed with each pod that came, changed or
-// went, and asked with the result of each request.
+// WatchWorkloads keeps a copy of all pods of the namespace, indexed ByOwner and ByNode, as pods of
+// others need it: without what their containers run. It calls changed with each pod that came,
+// changed or went, and asked with the result of each request.
 func (c Workloads) WatchWorkloads(changed func(*corev1.Pod), asked func(error)) (cache.Indexer, cache.Controller) {
+	ask := func(o metav1.ListOptions) *rest.Request {
+		return c.rest.Get().Namespace(c.namespace).Resource("pods").VersionedParams(&o, c.params)
+	}
 	store, run := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: &cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 				list := &corev1.PodList{}
-				err := c.rest.Get().Namespace(c.namespace).Resource("pods").VersionedParams(&o, c.params).Do(ctx).Into(list)
+				err := ask(o).Do(ctx).Into(list)
 				asked(err)
 				return list, err
 			},
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 				o.Watch = true
-				w, err := c.rest.Get().Namespace(c.namespace).Resource("pods").VersionedParams(&o, c.params).Watch(ctx)
+				w, err := ask(o).Watch(ctx)
 				asked(err)
 				return w, err
 			},
 		},
-		ObjectType: &corev1.Pod{}, Handler: handle(changed), Indexers: cache.Indexers{ByOwner: byOwner, ByNode: byNode},
+		ObjectType: &corev1.Pod{}, Handler: handle(changed),
+		Indexers: cache.Indexers{ByOwner: byOwner, ByNode: byNode},
 		Transform: func(obj any) (any, error) {
 			if p, ok := obj.(*corev1.Pod); ok {
 				slimWorkload(p)
@@ -101,7 +106,8 @@ func slimWorkload(p *corev1.Pod) {
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
 			c := &list[i]
-			list[i] = corev1.Container{Name: c.Name, Image: c.Image, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+			list[i] = corev1.Container{Name: c.Name, Image: c.Image, Resources: c.Resources,
+				RestartPolicy: c.RestartPolicy}
 		}
 	}
 }
@@ -115,7 +121,8 @@ func (k ObjectKind) path() schema.GroupVersionResource {
 
 // WatchKind keeps a copy of all objects of a kind in the namespace, indexed ByOwner. It calls
 // changed with each that came, changed or went, and asked with the result of each request.
-func (c Workloads) WatchKind(k ObjectKind, changed func(*unstructured.Unstructured), asked func(error)) (cache.Indexer, cache.Controller) {
+func (c Workloads) WatchKind(k ObjectKind, changed func(*unstructured.Unstructured),
+	asked func(error)) (cache.Indexer, cache.Controller) {
 	of := c.dynamic.Resource(k.path()).Namespace(c.namespace)
 	store, run := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: &cache.ListWatch{
@@ -130,7 +137,8 @@ func (c Workloads) WatchKind(k ObjectKind, changed func(*unstructured.Unstructur
 				return w, err
 			},
 		},
-		ObjectType: &unstructured.Unstructured{}, Handler: handle(changed), Indexers: cache.Indexers{ByOwner: byOwner, ByUID: byUID},
+		ObjectType: &unstructured.Unstructured{}, Handler: handle(changed),
+		Indexers: cache.Indexers{ByOwner: byOwner, ByUID: byUID},
 		Transform: func(obj any) (any, error) {
 			if m, ok := obj.(metav1.Object); ok {
 				m.SetManagedFields(nil)
@@ -142,7 +150,8 @@ func (c Workloads) WatchKind(k ObjectKind, changed func(*unstructured.Unstructur
 }
 
 // PatchKind merges fields into an object of a kind, if it is still that with a UID.
-func (c Workloads) PatchKind(ctx context.Context, k ObjectKind, name string, uid types.UID, fields map[string]any) error {
+func (c Workloads) PatchKind(ctx context.Context, k ObjectKind, name string, uid types.UID,
+	fields map[string]any) error {
 	body := map[string]any{"metadata": map[string]any{"uid": uid}}
 	for key, value := range fields {
 		body[key] = value
@@ -151,7 +160,8 @@ func (c Workloads) PatchKind(ctx context.Context, k ObjectKind, name string, uid
 	if err != nil {
 		return err
 	}
-	_, err = c.dynamic.Resource(k.path()).Namespace(c.namespace).Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{})
+	of := c.dynamic.Resource(k.path()).Namespace(c.namespace)
+	_, err = of.Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{})
 	return err
 }
 
@@ -174,6 +184,7 @@ func (c Workloads) ChangePod(ctx context.Context, name string, uid types.UID, li
 		return nil, err
 	}
 	pod := &corev1.Pod{}
-	err = c.rest.Patch(types.JSONPatchType).Namespace(c.namespace).Resource("pods").Name(name).Body(raw).Do(ctx).Into(pod)
+	r := c.rest.Patch(types.JSONPatchType).Namespace(c.namespace).Resource("pods").Name(name)
+	err = r.Body(raw).Do(ctx).Into(pod)
 	return pod, err
 }

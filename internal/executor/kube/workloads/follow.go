@@ -119,13 +119,8 @@ func (e *Executor) followOnce(after model.JobID) (last model.JobID) {
 			}
 		}
 		for _, id := range waiting {
-			if ex, ok := s.Explain(id); ok {
-				for i := range ex.Gangs {
-					if r := ex.Gangs[i].Reason; r.Code != "" {
-						say = append(say, waits{mine[id], fmt.Sprint(r.Code, r.Jobs, r.Nodes), r.Message})
-						break
-					}
-				}
+			if r := reasonOf(s, id); r.Code != "" {
+				say = append(say, waits{mine[id], fmt.Sprint(r.Code, r.Jobs, r.Nodes), r.Message})
 			}
 		}
 	})
@@ -139,6 +134,17 @@ func (e *Executor) followOnce(after model.JobID) (last model.JobID) {
 		last = waiting[len(waiting)-1]
 	}
 	return last
+}
+
+// reasonOf is why a job waits: the first of its gangs that does.
+func reasonOf(s *core.State, id model.JobID) model.Reason {
+	ex, _ := s.Explain(id)
+	for i := range ex.Gangs {
+		if r := ex.Gangs[i].Reason; r.Code != "" {
+			return r
+		}
+	}
+	return model.Reason{}
 }
 
 // jobEnded notes that a workload's job has ended. Unless all its pods ended by themselves, the
@@ -173,11 +179,12 @@ func (e *Executor) say(of model.Foreign, reason, kind, text string) {
 	}
 	ctx, cancel := context.WithTimeout(e.ctx, 5*time.Second)
 	defer cancel()
-	on := []corev1.ObjectReference{{APIVersion: s.owner.GetAPIVersion(), Kind: s.owner.GetKind(), Namespace: of.Namespace,
-		Name: of.Name, UID: s.owner.GetUID()}}
+	on := []corev1.ObjectReference{{APIVersion: s.owner.GetAPIVersion(), Kind: s.owner.GetKind(),
+		Namespace: of.Namespace, Name: of.Name, UID: s.owner.GetUID()}}
 	for _, p := range s.pods {
 		if !over(p) && len(on) <= podsTold {
-			on = append(on, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: of.Namespace, Name: p.Name, UID: p.UID})
+			on = append(on, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: of.Namespace, Name: p.Name,
+				UID: p.UID})
 		}
 	}
 	for i := range on {
@@ -186,8 +193,10 @@ func (e *Executor) say(of model.Foreign, reason, kind, text string) {
 			how = corev1.EventTypeWarning
 		}
 		err := s.sp.api.MakeEvent(ctx, &corev1.Event{
-			ObjectMeta:     metav1.ObjectMeta{Namespace: of.Namespace, Name: fmt.Sprintf("%s.%x", on[i].Name, now.UnixNano())},
-			InvolvedObject: on[i], Reason: reason, Message: text, Type: how, Source: corev1.EventSource{Component: "comb"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace,
+				Name: fmt.Sprintf("%s.%x", on[i].Name, now.UnixNano())},
+			InvolvedObject: on[i], Reason: reason, Message: text, Type: how,
+			Source:              corev1.EventSource{Component: "comb"},
 			ReportingController: "comb.dev/server", FirstTimestamp: now, LastTimestamp: now, Count: 1})
 		if err != nil {
 			e.o.Log.Debug("an event was not written", "on", of.String(), "error", err)

@@ -3,6 +3,7 @@ package workloads
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -42,8 +43,7 @@ func (e *Executor) propose(s seen, w *workload) (again time.Duration, err error)
 		return 0, nil
 	}
 	if asleep {
-		return 0, s.sp.api.PatchKind(e.ctx, s.kind.ObjectKind, of.Name, s.owner.GetUID(),
-			map[string]any{"spec": map[string]any{"suspend": true}})
+		return 0, e.suspend(s, true)
 	}
 	var waiting []*corev1.Pod
 	for _, p := range s.pods {
@@ -65,7 +65,8 @@ func (e *Executor) propose(s seen, w *workload) (again time.Duration, err error)
 	e.mu.Lock()
 	w = e.workloadOf(of)
 	e.mu.Unlock()
-	reply := e.o.Give(e.ctx, model.Submit{Meta: model.Meta{Subject: job.User, Key: "workload-" + of.UID + "-" + s.owner.GetResourceVersion()}, Job: job})
+	meta := model.Meta{Subject: job.User, Key: "workload-" + of.UID + "-" + s.owner.GetResourceVersion()}
+	reply := e.o.Give(e.ctx, model.Submit{Meta: meta, Job: job})
 	if r := reply.Refusal; r != nil && r.Kind == model.Conflict {
 		job.Name += model.JobName("-" + of.UID[:min(len(of.UID), 5)]) // its user has another job of that name
 		reply = e.o.Give(e.ctx, model.Submit{Meta: model.Meta{Subject: job.User}, Job: job})
@@ -110,8 +111,10 @@ func (e *Executor) jobOf(s seen, of model.Foreign, waiting []*corev1.Pod) (job *
 		return nil, "namespace " + of.Namespace + " belongs to no virtual cluster any more", true
 	}
 	first := waiting[0]
-	if asked := cmp.Or(s.owner.GetLabels()[pods.VCLabel], first.Labels[pods.VCLabel]); asked != "" && asked != string(vc) {
-		return nil, fmt.Sprintf("its label %s is %s, and namespace %s belongs to virtual cluster %s: change the label, or leave it out", pods.VCLabel, asked, of.Namespace, vc), true
+	asked := cmp.Or(s.owner.GetLabels()[pods.VCLabel], first.Labels[pods.VCLabel])
+	if asked != "" && asked != string(vc) {
+		return nil, fmt.Sprintf("its label %s is %s, and namespace %s belongs to virtual cluster %s: change the "+
+			"label, or leave it out", pods.VCLabel, asked, of.Namespace, vc), true
 	}
 	job = &model.Job{Name: model.JobName(of.Name), VC: vc, Foreign: &of, Priority: priorityOf(first),
 		User:  model.Subject(cmp.Or(s.owner.GetAnnotations()[CreatorNote], "kubernetes")),
@@ -149,8 +152,9 @@ func (e *Executor) roleOf(skus []cell.SKU, list []*corev1.Pod) (role model.Role,
 	role = model.Role{Name: "pod", Tasks: int32(len(list)), MinFailed: 1, MinSucceeded: int32(len(list))}
 	asks := asksOf(list[0])
 	for _, p := range list[1:] {
-		if other := asksOf(p); !slices.Equal(sortedKeys(other), sortedKeys(asks)) || slices.ContainsFunc(sortedKeys(asks), func(r string) bool { return asks[r] != other[r] }) {
-			return role, fmt.Sprintf("its pods %s and %s ask for different devices, which one group cannot", list[0].Name, p.Name)
+		if !maps.Equal(asksOf(p), asks) {
+			return role, fmt.Sprintf("its pods %s and %s ask for different devices, which one group cannot",
+				list[0].Name, p.Name)
 		}
 	}
 	for i := range skus {

@@ -207,7 +207,8 @@ func (e *Executor) heldByUser(w *workload) error {
 	if held {
 		return nil
 	}
-	reply := e.o.Give(e.ctx, model.Requeue{Meta: system, Job: job, Hold: true, Reason: w.of.String() + " was suspended by others than Comb; it waits until that ends"})
+	reply := e.o.Give(e.ctx, model.Requeue{Meta: system, Job: job, Hold: true,
+		Reason: w.of.String() + " was suspended by others than Comb; it waits until that ends"})
 	if reply.Err == nil {
 		e.mu.Lock()
 		w.held = true
@@ -261,8 +262,7 @@ func (e *Executor) drive(s seen, w *workload) (again time.Duration, err error) {
 	case suspended(s.owner) && begun:
 		return 0, e.heldByUser(w)
 	case suspended(s.owner) && none:
-		return 0, s.sp.api.PatchKind(e.ctx, s.kind.ObjectKind, s.owner.GetName(), s.owner.GetUID(),
-			map[string]any{"spec": map[string]any{"suspend": false}})
+		return 0, e.suspend(s, false)
 	}
 	return 0, e.openGates(s, w, at)
 }
@@ -324,7 +324,9 @@ func (e *Executor) tell(s seen, at *attempt) (none bool) {
 		}
 	}
 	for i := range at.slots {
-		if sl := &at.slots[i]; sl.pod != "" && !sl.ended && !slices.ContainsFunc(s.pods, func(p *corev1.Pod) bool { return p.UID == sl.pod }) {
+		sl := &at.slots[i]
+		there := slices.ContainsFunc(s.pods, func(p *corev1.Pod) bool { return p.UID == sl.pod })
+		if sl.pod != "" && !sl.ended && !there {
 			sl.pod = ""
 		}
 		none = none && (at.slots[i].ended || at.slots[i].pod == "")
@@ -424,14 +426,22 @@ func (e *Executor) openGate(c api.Workloads, w *workload, at *attempt, p *corev1
 			list = append(list, api.Change{Op: "add", Path: api.Pointer(path, key), Value: values[key]})
 		}
 	}
-	set("/metadata/labels", p.Labels, map[string]string{pods.ClusterLabel: e.o.Cluster, pods.JobLabel: strconv.FormatInt(int64(w.job), 10),
-		pods.TaskLabel: strconv.Itoa(int(sl.task))})
+	set("/metadata/labels", p.Labels, map[string]string{pods.ClusterLabel: e.o.Cluster,
+		pods.JobLabel: strconv.FormatInt(int64(w.job), 10), pods.TaskLabel: strconv.Itoa(int(sl.task))})
 	set("/metadata/annotations", p.Annotations, map[string]string{AttemptNote: at.id.String()})
 	set("/spec/nodeSelector", p.Spec.NodeSelector, map[string]string{corev1.LabelHostname: sl.node})
 	ctx, cancel := context.WithTimeout(e.ctx, 20*time.Second)
 	defer cancel()
 	_, err := c.ChangePod(ctx, p.Name, p.UID, list)
 	return err
+}
+
+// suspend suspends an object, or has it go on.
+func (e *Executor) suspend(s seen, on bool) error {
+	ctx, cancel := context.WithTimeout(e.ctx, 20*time.Second)
+	defer cancel()
+	return s.sp.api.PatchKind(ctx, s.kind.ObjectKind, s.owner.GetName(), s.owner.GetUID(),
+		map[string]any{"spec": map[string]any{"suspend": on}})
 }
 
 // end has an object make no pods any more, and tells of the tasks whose pods are gone.
@@ -453,8 +463,7 @@ func (e *Executor) end(s seen, w *workload, at *attempt) (time.Duration, error) 
 			if why := e.o.WhyEnded(at.ending); why != "" {
 				e.say(w.of, eventEnds, at.id.String(), why)
 			}
-			return 0, s.sp.api.PatchKind(e.ctx, s.kind.ObjectKind, s.owner.GetName(), s.owner.GetUID(),
-				map[string]any{"spec": map[string]any{"suspend": true}})
+			return 0, e.suspend(s, true)
 		}
 	}
 	if live {
@@ -468,7 +477,8 @@ func (e *Executor) end(s seen, w *workload, at *attempt) (time.Duration, error) 
 		if !sl.started {
 			return model.Exit{Cause: model.NeverStarted}
 		}
-		return model.Exit{Code: 143, Signal: 15, Message: fmt.Sprintf("its pod ended when %s was %s", w.of.String(), what)}
+		text := fmt.Sprintf("its pod ended when %s was %s", w.of.String(), what)
+		return model.Exit{Code: 143, Signal: 15, Message: text}
 	})
 	return 0, nil
 }

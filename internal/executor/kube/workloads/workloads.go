@@ -138,7 +138,9 @@ func (e *Executor) Conditions() []executor.Condition {
 	for _, name := range sortedKeys(e.spaces) {
 		if sp := e.spaces[name]; sp.refused != "" {
 			list = append(list, executor.Condition{Admin: true, Text: fmt.Sprintf(
-				"the workloads of namespace %s cannot be seen: %s; kubectl apply -n %s -f deploy/kubernetes/workloads.yaml gives Comb the rights", name, sp.refused, name)})
+				"the workloads of namespace %s cannot be seen: %s; "+
+					"kubectl apply -n %s -f deploy/kubernetes/workloads.yaml gives Comb the rights",
+				name, sp.refused, name)})
 		}
 	}
 	return list
@@ -189,7 +191,8 @@ func (e *Executor) watch(name string) *space {
 	}
 	var runs []cache.Controller
 	for _, k := range kinds {
-		store, run := sp.api.WatchKind(k.ObjectKind, func(u *unstructured.Unstructured) { e.queue.Add(u.GetUID()) }, asked)
+		changed := func(u *unstructured.Unstructured) { e.queue.Add(u.GetUID()) }
+		store, run := sp.api.WatchKind(k.ObjectKind, changed, asked)
 		sp.owners, runs = append(sp.owners, store), append(runs, run)
 	}
 	store, run := sp.api.WatchWorkloads(func(p *corev1.Pod) {
@@ -269,7 +272,8 @@ func (e *Executor) work() {
 		again, err := e.look(uid)
 		switch {
 		case err != nil && e.ctx.Err() == nil:
-			e.o.Log.Warn("a request about a workload failed; it is tried again", "uid", uid, "error", api.ErrorText(err))
+			e.o.Log.Warn("a request about a workload failed; it is tried again", "uid", uid,
+				"error", api.ErrorText(err))
 			e.queue.AddRateLimited(uid)
 		case again > 0:
 			e.queue.Forget(uid)

@@ -41,7 +41,8 @@ func TestPodsOfAJob(t *testing.T) {
 
 func TestEndOfAJob(t *testing.T) {
 	told := func(name, status string) map[string]any {
-		return map[string]any{"conditions": []any{map[string]any{"type": name, "status": status, "message": "it is " + name}}}
+		one := map[string]any{"type": name, "status": status, "message": "it is " + name}
+		return map[string]any{"conditions": []any{one}}
 	}
 	for _, c := range []struct {
 		status     map[string]any
@@ -65,7 +66,8 @@ func TestEndOfAJob(t *testing.T) {
 func podAsking(name string, devices map[corev1.ResourceName]int64) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
 	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: Gate}}
-	c := corev1.Container{Name: "main", Image: "train:1", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{}, Requests: corev1.ResourceList{}}}
+	c := corev1.Container{Name: "main", Image: "train:1"}
+	c.Resources = corev1.ResourceRequirements{Limits: corev1.ResourceList{}, Requests: corev1.ResourceList{}}
 	for resourceName, n := range devices {
 		c.Resources.Limits[resourceName] = *resource.NewQuantity(n, resource.DecimalSI)
 		c.Resources.Requests[resourceName] = c.Resources.Limits[resourceName]
@@ -85,7 +87,8 @@ func TestRoleOfPods(t *testing.T) {
 	}}}
 	gpus := func(n int64) map[corev1.ResourceName]int64 { return map[corev1.ResourceName]int64{"nvidia.com/gpu": n} }
 	role, why := e.roleOf(skus, []*corev1.Pod{podAsking("a", gpus(1)), podAsking("b", gpus(1))})
-	if why != "" || role.Tasks != 2 || role.Leaves != 1 || len(role.SKUs) != 2 || role.MinSucceeded != 2 || role.Launch.GPU != 1 {
+	if why != "" || role.Tasks != 2 || role.Leaves != 1 || len(role.SKUs) != 2 || role.MinSucceeded != 2 ||
+		role.Launch.GPU != 1 {
 		t.Errorf("two pods of a GPU are %+v: %s", role, why)
 	}
 	role, why = e.roleOf(skus, []*corev1.Pod{podAsking("a", gpus(4))})
@@ -96,9 +99,10 @@ func TestRoleOfPods(t *testing.T) {
 	if why != "" || len(role.SKUs) != 1 || role.SKUs[0] != "MIG" {
 		t.Errorf("a pod of a part is %+v: %s", role, why)
 	}
+	amd := podAsking("a", map[corev1.ResourceName]int64{"amd.com/gpu": 1})
 	for want, list := range map[string][]*corev1.Pod{
 		"its pods a and b ask for different devices":    {podAsking("a", gpus(1)), podAsking("b", gpus(2))},
-		"no nodes of the cluster file have amd.com/gpu": {podAsking("a", map[corev1.ResourceName]int64{"amd.com/gpu": 1})},
+		"no nodes of the cluster file have amd.com/gpu": {amd},
 	} {
 		if _, why := e.roleOf(skus, list); !strings.HasPrefix(why, want) {
 			t.Errorf("got %q, want %q", why, want)
@@ -117,7 +121,9 @@ func TestFilledAfterRestart(t *testing.T) {
 		p.Labels, p.Annotations = map[string]string{pods.TaskLabel: task}, map[string]string{AttemptNote: attempt}
 		return p
 	}
-	for _, p := range []*corev1.Pod{pod("old", "1", "7.0.1"), pod("odd", "x", id.String()), pod("more", "2", id.String()), podAsking("gated", nil)} {
+	none := []*corev1.Pod{pod("old", "1", "7.0.1"), pod("odd", "x", id.String()), pod("more", "2", id.String()),
+		podAsking("gated", nil)}
+	for _, p := range none {
 		if sl := at.filledBy(p); sl != nil {
 			t.Errorf("pod %s fills the slot of task %d", p.Name, sl.task)
 		}
