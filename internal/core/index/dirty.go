@@ -129,7 +129,7 @@ func (s *Index) DirtyAll() {
 // MayMoveCharges has the next walk look at every VC where bad hardware is charged. It is called
 // when gangs of one VC may cease to wait. That VC may take charges over then, and a gang of
 // another VC fits.
-func (s *Index) MayMoveCharges() {
+func MayMoveCharges(s *Index) {
 	if s.Cluster.NumCharges() > 0 {
 		s.DirtyAll()
 	}
@@ -345,7 +345,7 @@ func (s *Index) lookFor(vcs []cell.VCName) {
 	if len(vcs) == 0 {
 		s.DirtyAll()
 	}
-	s.MayMoveCharges()
+	MayMoveCharges(s)
 	for _, name := range vcs {
 		space := s.Space(name)
 		if space == 0 {

@@ -132,7 +132,7 @@ func (s *Index) Expire(now model.Time) {
 		if slot, ok := s.Slots.Get(t.job); ok && s.meant(&s.Jobs[slot], t) {
 			s.Touch(slot)
 			s.DirtyVC(s.Jobs[slot].Space, s.Jobs[slot].Spec.Priority)
-			s.MayMoveCharges()
+			MayMoveCharges(s)
 		} else if t.job == 0 && slices.ContainsFunc(s.Nodes, func(n tables.NodeNote) bool { return n.Suspect == t.At }) {
 			s.DirtyAll()
 		} else if t.job == 0 && s.drainsAt(t.At) {

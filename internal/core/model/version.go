@@ -6,7 +6,7 @@ import (
 
 // Version is that of the deciding code. `journal verify` replays journal entries of other versions,
 // but does not decide them again. 44: when gangs of one VC cease to wait, gangs of others
-// look whether bad hardware can be charged to that VC (Index.MayMoveCharges).
+// look whether bad hardware can be charged to that VC (index.MayMoveCharges).
 const Version = "44"
 
 // Blame is the value of a panic inside Decide that names the job that was being decided on. The

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"github.com/combsched/comb/internal/core/index"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/core/tables"
 )
@@ -27,7 +28,7 @@ func (s *State) hold(slot int32, on bool, by model.Subject, reason string) {
 			s.Enqueue(slot, int32(g))
 		}
 	}
-	s.MayMoveCharges()
+	index.MayMoveCharges(&s.Index)
 	s.Touch(slot)
 }
 
@@ -64,7 +65,7 @@ func (s *State) applyUpdated(e model.JobUpdated) {
 		}
 		s.ForgetNextChange(j.Space)
 		s.DirtyVC(j.Space, j.Spec.Priority) // bookings may depend on when it ends
-		s.MayMoveCharges()
+		index.MayMoveCharges(&s.Index)
 		s.Touch(slot)
 		return
 	}
@@ -77,7 +78,7 @@ func (s *State) applyUpdated(e model.JobUpdated) {
 			s.Enqueue(slot, int32(g))
 		}
 	}
-	s.MayMoveCharges()
+	index.MayMoveCharges(&s.Index)
 	s.Touch(slot)
 }
 

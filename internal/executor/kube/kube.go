@@ -398,7 +398,9 @@ func (e *Executor) Conditions() []executor.Condition {
 	list := append(e.server.conditions(), e.programs.conditions()...)
 	for _, sp := range e.spaces.all() {
 		if why := sp.refused(); why != "" {
-			list = append(list, executor.Condition{Admin: true, Text: fmt.Sprintf("nothing starts in namespace %s, and what becomes of its pods is not known: %s", sp.name, why)})
+			text := fmt.Sprintf("nothing starts in namespace %s, and what becomes of its pods is not known: %s",
+				sp.name, why)
+			list = append(list, executor.Condition{Admin: true, Text: text})
 		}
 	}
 	return list
