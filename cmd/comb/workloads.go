@@ -16,7 +16,7 @@ import (
 
 // overPods makes the executor of workloads of others, over that of Comb's own pods.
 func (d *daemon) overPods() *workloads.Executor {
-	return workloads.New(workloads.Options{API: d.kube, Own: d.pods, Cluster: d.pods.Label(), Tell: d.live.Tell,
+	return workloads.New(workloads.Options{API: d.kube, Own: d.pods, Cluster: kube.Label(d.pods), Tell: d.live.Tell,
 		Give: func(ctx context.Context, c model.Command) engine.Reply { return d.live.Do(ctx, c, nil) },
 		Read: d.readState, LookAt: func(node string) { kube.LookAtNode(d.pods, node) },
 		Resource: resourceOf, Log: d.log,

@@ -119,9 +119,10 @@ type TaskRefused struct {
 	// Job is true when the fault is the job's own (no such directory, say) and
 	// another node would not help; the node is then not blamed.
 	Job bool `json:"job,omitempty"`
-	// Fetch is true when the image could not be fetched from its registry, or something is wrong
-	// that concerns its user alone, such as a folder that is closed to the user. The job avoids the
-	// node for a while, and the node, where other users' jobs run, is not blamed.
+	// Fetch is true when the image could not be fetched from its registry, when something is wrong
+	// that concerns its user alone, such as a folder that is closed to the user, or when others
+	// have taken the room of the node. The job avoids the node for a while, and the node, where
+	// other users' jobs run, is not blamed.
 	Fetch bool `json:"fetch,omitempty"`
 }
 

@@ -283,8 +283,8 @@ func TestKilledBeforeTheBinding(t *testing.T) {
 	d.finish()
 }
 
-// A pod that its kubelet refuses for want of room never ran: its node refused it, and its cell is
-// free.
+// A pod that its kubelet refuses never ran, and its cell is free. For want of room its node is not
+// to blame.
 func TestKubeletRefuses(t *testing.T) {
 	for _, reason := range []string{"OutOfcpu", "OutOfmemory", "OutOfpods", "UnexpectedAdmissionError", "NodeAffinity"} {
 		t.Run(reason, func(t *testing.T) {
@@ -294,6 +294,9 @@ func TestKubeletRefuses(t *testing.T) {
 			d.api.Troubles.Refuse("n0", reason)
 			at := d.of("v", "n0")
 			d.until("it is refused", func() bool { return d.whyRefused(at) != "" })
+			if spared := d.spares(at); spared != strings.HasPrefix(reason, "OutOf") {
+				t.Errorf("its node is told not to be to blame: %v", spared)
+			}
 			if why := d.whyRefused(at); !strings.Contains(why, reason) || d.api.Began() > 0 {
 				t.Errorf("it is refused: %s; %d containers were started", why, d.api.Began())
 			}

@@ -111,8 +111,5 @@ func LessRoom(e *Executor, rooms []Room) string {
 	if len(short) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("nodes have less for jobs than the cluster file says, since pods of DaemonSets ask "+
-		"for the rest: %s; "+
-		"lower cpu and memory in skuTypes, else jobs that ask for all of such a node are refused there",
-		api.FirstFew(short))
+	return api.LessRoom(short)
 }

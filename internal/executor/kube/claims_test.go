@@ -88,6 +88,13 @@ func (d *driver) whyRefused(at model.AttemptID) string {
 	return d.refused[at]
 }
 
+// spares reports whether an attempt was refused, and its node is not to blame.
+func (d *driver) spares(at model.AttemptID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Contains(d.spared, at)
+}
+
 // A claim that is not given what it asks for within the limit is refused, and one that is given
 // something else at once; a device that is not there is never asked for.
 func TestClaimsThatAreNotGiven(t *testing.T) {

@@ -47,14 +47,19 @@ func (r *endRequests) shorten(ctx context.Context, in *api.Client, pod *corev1.P
 	return r.askToEnd(ctx, in, pod, grace)
 }
 
-// release removes Comb's finalizer from a pod that has ended.
-func (r *endRequests) release(ctx context.Context, in *api.Client, pod *corev1.Pod) error {
-	if !slices.Contains(pod.Finalizers, pods.Finalizer) || time.Since(r.released) < watchTime {
-		return nil
+// release removes Comb's finalizer from a pod that has ended. A pod that has it still after it was
+// removed is looked at again after the time that it returns: the watch may be behind, or a user has
+// put the finalizer back.
+func (r *endRequests) release(ctx context.Context, in *api.Client, pod *corev1.Pod) (time.Duration, error) {
+	if !slices.Contains(pod.Finalizers, pods.Finalizer) {
+		return 0, nil
+	}
+	if left := watchTime - time.Since(r.released); left > 0 {
+		return left, nil
 	}
 	err := in.Release(ctx, pod, pods.Finalizer)
 	if err == nil {
 		r.released = time.Now()
 	}
-	return err
+	return 0, err
 }

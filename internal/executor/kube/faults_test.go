@@ -75,6 +75,7 @@ type driver struct {
 	identity          func(model.Subject) (executor.Identity, error) // nil asks for none
 	change            func(*kube.Options)                            // nil changes nothing
 	jobFaults         []model.AttemptID                              // refused by their jobs' own fault
+	spared            []model.AttemptID                              // refused, and their nodes are not to blame
 	whyEnded          func(kube.Ending) string                       // nil: nothing is said
 	link              *pods.ServerLink                               // nil: pods do not speak to the server
 	log               *slog.Logger                                   // nil: none
@@ -204,6 +205,9 @@ func (d *driver) hear(f model.Fact) {
 			d.t.Errorf("task %d of %v was bound before its node was free: %s", f.Task, f.Attempt, f.Reason)
 		}
 		d.refused[f.Attempt] = f.Reason
+		if f.Fetch {
+			d.spared = append(d.spared, f.Attempt)
+		}
 		if f.Job {
 			d.jobFaults = append(d.jobFaults, f.Attempt)
 		}

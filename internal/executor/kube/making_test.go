@@ -6,10 +6,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/combsched/comb/internal/core/model"
@@ -83,6 +86,42 @@ func TestPodOfATasksNameBefore(t *testing.T) {
 	d.finish()
 }
 
+// A pod of a task's name that was there before stays as it is, also where the server that began
+// with the task was killed meanwhile.
+func TestPodOfATasksNameBeforeARestart(t *testing.T) {
+	d := newDriver(t, 39)
+	d.api.Linger()
+	first := d.of("v", "n0")
+	d.runsIn("comb", first, 0)
+	at := model.AttemptID{Job: d.next + 1, N: 1}
+	squatter := other("comb", strings.Replace(d.podOf(first, 0), "-1-0-1-0", "-2-0-1-0", 1), "n2", 0)
+	squatter.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Minute))
+	d.api.Put(squatter)
+	d.forged = append(d.forged, squatter.Name)
+	broken := make([]simapi.Mishap, 100)
+	for i := range broken {
+		broken[i].Status = apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
+	}
+	d.api.Troubles.Hold("pods", true) // else the server sees it before it asks
+	d.api.Troubles.Next("POST pods", broken...)
+	asked := d.api.Asked()["POST pods"]
+	d.of("v", "n0")
+	d.until("its pod is asked for", func() bool { return d.api.Asked()["POST pods"] > asked })
+	d.e.Close()
+	d.api.Troubles.Forget("POST pods")
+	d.api.Troubles.Hold("pods", false)
+	d.restart()
+	d.until("it is told", func() bool { return d.exitOf(at).Cause != "" })
+	if x := d.exitOf(at); x.Cause != model.NeverStarted || !strings.Contains(x.Message, "Comb did not make it") {
+		t.Errorf("it ended with %+v", x)
+	}
+	if strings.Contains(d.api.Text("pods", squatter.Name), "deletionTimestamp") {
+		t.Error("a pod that is somebody else's was deleted")
+	}
+	d.api.Drop(squatter)
+	d.finish()
+}
+
 // The answer to the making of a pod is lost, and somebody takes the pod away, with its finalizers,
 // before the server asks again. Its container may run on: no other is made in its place, also where
 // the watch tells late that it was there.
@@ -117,6 +156,74 @@ func TestPodTakenAwayBeforeItIsKnown(t *testing.T) {
 			d.finish()
 		})
 	}
+}
+
+// A server is killed before it hears that a pod was made, and somebody takes the pod away, with its
+// finalizers. Its container may run on: the next server makes no other at once.
+func TestPodTakenAwayWhileNoServerWasThere(t *testing.T) {
+	d := newDriver(t, 37)
+	d.api.Linger()
+	drop := d.shareCPUs("n0")
+	d.until("n0 is up", func() bool { return !d.isDown("n0") })
+	at := model.AttemptID{Job: d.next + 1, N: 1}
+	d.api.Troubles.Hold("pods", true)
+	d.api.Troubles.Next("POST pods", simapi.Mishap{Then: func() {
+		d.takeAway(at, false, nil)
+		d.e.Close()
+	}})
+	d.of("v", "n0")
+	d.until("it is taken away", func() bool { return d.wasTaken(at) })
+	d.e.Close()
+	d.api.Troubles.Hold("pods", false)
+	d.change = func(o *kube.Options) { o.Limits.Gone = time.Minute }
+	asked := d.api.Asked()["POST pods"]
+	d.restart()
+	d.until("the start waits for it no more", func() bool { return kube.AllAdopted(d.e) })
+	if d.api.Asked()["POST pods"] > asked {
+		t.Error("another pod was made in its place at once")
+	}
+	d.api.PowerCycle("n0") // what ran there has ended
+	d.change = nil         // a server that waits only shortly
+	d.restart()
+	d.runsIn("comb", at, 0)
+	if n := d.told("TaskExited"); n > 0 {
+		t.Errorf("%d ends were told", n)
+	}
+	drop()
+	d.finish()
+}
+
+// The making of a pod is not answered, and may be done later: that its task never ran is told late.
+func TestEndedWhileItsPodMayStillCome(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, 38)
+	d.api.Linger()
+	drop := d.shareCPUs("n0")
+	d.until("n0 is up", func() bool { return !d.isDown("n0") })
+	d.change = func(o *kube.Options) { o.Limits.Gone = time.Minute }
+	d.restart()
+	at := model.AttemptID{Job: d.next + 1, N: 1}
+	slow := apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
+	var before atomic.Int64
+	d.api.Troubles.Next("POST pods", simapi.Mishap{Status: slow, Then: func() {
+		before.Store(int64(d.api.Asked()["GET pods"]))
+		d.end(at)
+	}})
+	d.of("v", "n0")
+	d.until("its pod is asked for", func() bool { return before.Load() > 0 })
+	looks := 0
+	d.until("it is asked for three times, or told to have ended", func() bool {
+		looks = d.api.Asked()["GET pods"] - int(before.Load())
+		return looks > 2 || d.exitOf(at).Cause != ""
+	})
+	if x := d.exitOf(at); x.Cause != "" {
+		t.Errorf("it was told to have ended with %+v after %d looks for its pod", x, looks)
+	}
+	d.change = nil // a server that waits only shortly
+	d.restart()
+	d.until("it is told", func() bool { return d.exitOf(at).Cause == model.NeverStarted })
+	drop()
+	d.finish()
 }
 
 // The pod that tried the image of Comb goes also where its removal failed at first, and where the
@@ -171,6 +278,30 @@ func TestCopyInItsPlaceIsNotDeleted(t *testing.T) {
 	}
 	d.api.Strip(pod)
 	d.until("nothing runs", func() bool { d.api.PowerCycle("n0"); return !d.api.Runs(pod) })
+	d.finish()
+}
+
+// A user puts Comb's finalizer back on a pod just after Comb removed it: it is removed again,
+// though nothing is heard of the pod after that.
+func TestFinalizerIsPutBack(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, 40)
+	d.api.Linger()
+	at := d.of("v", "n0")
+	d.runsIn("comb", at, 0)
+	pod := d.podOf(at, 0)
+	d.until("its start is told", func() bool { return d.told("TaskStarted") > 0 })
+	broken := apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
+	d.api.Troubles.Next("DELETE pods", simapi.Mishap{Status: broken, Then: func() {
+		if !slices.Contains(d.bodyOf(pod).Finalizers, pods.Finalizer) {
+			d.api.Troubles.Hinder(pod, pods.Finalizer)
+		}
+	}})
+	d.api.EndContainer(pod, 0)
+	d.until("its pod is gone", func() bool { return d.podOf(at, 0) == "" })
+	if n := d.api.Asked()["PATCH pods"]; n < 2 {
+		t.Errorf("its finalizer was removed %d times: none was put back", n)
+	}
 	d.finish()
 }
 

@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/combsched/comb/internal/core/model"
-	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
 )
@@ -93,7 +92,7 @@ func (s *podNamespaces) changed(space, pod string) {
 	seen := s.pod(space, pod)
 	s.e.mu.Lock()
 	t := s.e.tasks[pod]
-	echo := t != nil && seen != nil && seen.ResourceVersion == t.made
+	echo := t != nil && seen != nil && seen.ResourceVersion == t.madeVersion
 	s.e.mu.Unlock()
 	if !echo {
 		s.settle(space, pod)
@@ -118,9 +117,6 @@ func (s *podNamespaces) settle(space, pod string) {
 		s.e.queue.Add(key)
 	}
 }
-
-// strayKey is the key of a stray: a task of the same name may be in another namespace.
-func strayKey(space, pod string) string { return space + "/" + pod }
 
 // requestDone notes how a request for the pods of a namespace went, and logs when Comb loses or
 // regains the right to see them.
@@ -291,8 +287,8 @@ type named struct {
 	name  string // of its pod
 	space string // its pod's namespace; "": not decided. Set by its worker, under Executor.mu
 	home  *home  // its attempt's namespace; nil for a stray
-	// unseen says that its namespace cannot be seen, and that the start of the server does not
-	// wait for it.
+	// unseen says that the start of the server does not wait for it: its namespace cannot be seen,
+	// or it is not certain yet that it has no pod.
 	unseen bool
 }
 
@@ -317,98 +313,6 @@ func refuseForAdded(ctx context.Context, e *Executor, t *podTask, pod *corev1.Po
 	why += "; neither its job nor the node is to blame: what adds it has to be mended"
 	e.events.on(pod, &t.said, eventRefused, func() string { return why })
 	return e.refuseForNamespace(t, why)
-}
-
-// home is the namespace of an attempt. All tasks of a gang are in one, since the names by which
-// they find each other hold in one namespace alone.
-type home struct {
-	mu    sync.Mutex
-	known bool   // an earlier server may have started it
-	space string // "": not decided
-	led   bool   // its first task's pod has what all tasks need, or there will be none
-
-	shares bool         // vars are worked out
-	vars   *pods.Shared // see pods.GangVariables
-	made   int          // of how many tasks the pod was made
-
-	whose func() (executor.Identity, error) // as which user and group the gang's tasks run
-}
-
-// variables are those that all tasks of the attempt have.
-func (h *home) variables(e *Executor, t *podTask) *pods.Shared {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.shares {
-		h.shares, h.vars = true, e.maker.GangVariables(t.at, t.start)
-	}
-	return h.vars
-}
-
-// podMade notes that a task's pod was made. What all tasks have is not kept beyond the last of
-// them: it would be worked out again.
-func (h *home) podMade(t *podTask) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.made++; h.made >= len(t.start.Tasks) {
-		h.shares, h.vars = false, nil
-	}
-}
-
-// shared are those that a pod has from the gang's ConfigMaps. A new server relies on none for the
-// pods that it makes: an earlier one may have made none, and tasks that have ended are not told.
-func (h *home) shared(e *Executor, t *podTask) *pods.Shared {
-	if h.known {
-		return nil
-	}
-	return h.variables(e, t)
-}
-
-// releases reports whether the kubelet of a node still counts a pod of Comb whose task has ended:
-// until it says that the pod has ended, too, it refuses others for want of room.
-func (s *podNamespaces) releases(node string) bool {
-	s.e.mu.Lock()
-	var ended []named
-	seen := s.e.seenOf(node)
-	for _, t := range seen.tasks { // in any order
-		ended = append(ended, named{name: t.name, space: t.space})
-	}
-	for _, stray := range seen.strays { // likewise
-		ended = append(ended, stray)
-	}
-	s.e.mu.Unlock()
-	return slices.ContainsFunc(ended, func(n named) bool {
-		pod := s.pod(n.space, n.name)
-		return pod != nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed &&
-			pods.Look(pod, false).Phase == pods.Ended
-	})
-}
-
-// begun reports whether the pod of a task may be made: the first task of a gang comes first, since
-// its pod owns what all of them need. A new server waits for none, since the first may have ended.
-func (h *home) begun(t *podTask) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.led || h.known || len(t.start.Tasks) < 2 || t.leads()
-}
-
-// letFollow lets the pods of a gang's other tasks be made.
-func (e *Executor) letFollow(t *podTask) {
-	if !t.leads() {
-		return
-	}
-	t.home.mu.Lock()
-	before := t.home.led
-	t.home.led = true
-	t.home.mu.Unlock()
-	if before {
-		return
-	}
-	e.mu.Lock()
-	keys := slices.Clone(e.attempts[t.at])
-	e.mu.Unlock()
-	for _, key := range keys {
-		e.queue.Add(key)
-	}
 }
 
 // decideNamespace decides in which namespace the pod of a task without a record is, or will be, and
@@ -519,7 +423,7 @@ func (s *podNamespaces) decided(t *podTask) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.space == "" && h.known {
-		h.space = s.ofGang(t)
+		h.space = s.notedFor(t)
 	}
 	return h.space
 }
@@ -546,67 +450,13 @@ func (s *podNamespaces) chosen(t *podTask) string {
 	return h.space
 }
 
-// ofGang is the namespace of other tasks of an attempt by their records, "" when there is none.
-func (s *podNamespaces) ofGang(t *podTask) string {
+// notedFor is the namespace of other tasks of an attempt by their records, "" when there is none.
+func (s *podNamespaces) notedFor(t *podTask) string {
 	r, found := t.records.any()
 	if !found {
 		return ""
 	}
 	return cmp.Or(r.Namespace, s.own())
-}
-
-// made reports whether a record says that Comb made a pod, or may have: a tenant may have removed
-// its seal.
-func (s *podNamespaces) made(at model.AttemptID, n int32, pod *corev1.Pod) bool {
-	r, begun, err := recordsOf(s.e, at).load(n)
-	if own := cmp.Or(r.UID, r.Made); own != "" || !begun || err != nil {
-		return begun && err == nil && own == pod.UID
-	}
-	here := cmp.Or(r.Namespace, s.own()) == pod.Namespace && (r.Node == "" || r.Node == pods.NodeOf(pod))
-	return here && r.Exit == nil && r.Refused == nil
-}
-
-// forged reports whether a pod without a task is not Comb's: Comb's pod of that name was another
-// one, or is gone.
-func (s *podNamespaces) forged(at model.AttemptID, n int32, pod *corev1.Pod) bool {
-	if s.forgotten.has(at.Job) {
-		return true
-	}
-	was, begun, err := recordsOf(s.e, at).load(n)
-	own := cmp.Or(was.UID, was.Made)
-	return begun && err == nil && own != "" && own != pod.UID
-}
-
-// stray takes up a pod that no task is known of, and reports whether it did.
-func (s *podNamespaces) stray(sp *podNamespace, pod *corev1.Pod) bool {
-	e := s.e
-	at, n, ok := e.maker.Parse(pod.Name)
-	if !ok || !e.maker.Sealed(pod) && !s.made(at, n, pod) {
-		return false
-	}
-	key := strayKey(sp.name, pod.Name)
-	known := func() bool {
-		t := e.tasks[pod.Name]
-		return e.tasks[key] != nil || t != nil && (t.space == sp.name || t.space == "")
-	}
-	e.mu.Lock()
-	has := known()
-	e.mu.Unlock()
-	if has || s.forged(at, n, pod) {
-		return false
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if known() {
-		return false // it was taken up meanwhile
-	}
-	records := recordsOf(e, at)
-	e.add(&podTask{named: named{key: key, name: pod.Name, space: sp.name},
-		dir: records.taskDir(n), noted: noted{records: records}, at: at, uid: pod.UID, stray: true,
-		stopOrder: stopOrder{stop: true, grace: model.Duration(pods.DefaultGrace.Microseconds())}})
-	seen := e.seenOf(pods.NodeOf(pod))
-	seen.lost[key], seen.strays[key] = true, named{key: key, name: pod.Name, space: sp.name}
-	return true
 }
 
 // ours reports whether a pod is a task's, whatever its labels say.
@@ -628,10 +478,11 @@ func (s *podNamespaces) lookForForged() {
 	if s.e.o.Workloads != nil {
 		names = s.e.o.Workloads() // what is there with the label are jobs
 	}
+	read := recordsRead{}
 	for _, sp := range s.all() {
 		names = append(names, sp.name)
 		for _, key := range sp.pods.ListKeys() {
-			if pod := sp.pod(baseOf(key)); pod != nil && s.isForged(pod) {
+			if pod := sp.pod(baseOf(key)); pod != nil && s.isForged(pod, read) {
 				list = append(list, api.OtherOf(pod))
 			}
 		}
@@ -647,16 +498,16 @@ func (s *podNamespaces) lookForForged() {
 
 // isForged reports whether a pod on a node that has not ended has the label of this Comb, and is
 // not its own.
-func (s *podNamespaces) isForged(pod *corev1.Pod) bool {
+func (s *podNamespaces) isForged(pod *corev1.Pod, read recordsRead) bool {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	return pod.Spec.NodeName != "" && !ended && pod.Labels[pods.ClusterLabel] == s.e.maker.Short() &&
-		!s.ours(pod.Namespace, pod.Name) && (!s.e.maker.Sealed(pod) || s.copied(pod))
+		!s.ours(pod.Namespace, pod.Name) && (!s.e.maker.Sealed(pod) || s.copied(pod, read))
 }
 
 // copied reports whether a sealed pod is a user's copy of one that has ended.
-func (s *podNamespaces) copied(pod *corev1.Pod) bool {
+func (s *podNamespaces) copied(pod *corev1.Pod, read recordsRead) bool {
 	at, n, ok := s.e.maker.Parse(pod.Name)
-	return ok && s.forged(at, n, pod)
+	return ok && s.forged(at, n, pod, read)
 }
 
 // namespaceNext says what to do where Kubernetes refuses something because of a namespace: "; "

@@ -425,11 +425,33 @@ type doubts struct {
 	vanished   time.Time // when it was found that the pod is gone, and its end was not seen
 }
 
-// asks notes that its pod may be made from now on. The clock of the API server may be behind.
+// clockSkew is how far the clock of the API server may be behind.
+const clockSkew = 10 * time.Second
+
+// asks notes that its pod may be made from now on.
 func (m *doubts) asks() {
 	if m.since.IsZero() {
-		m.since = time.Now().Add(-10 * time.Second)
+		m.since = time.Now().Add(-clockSkew)
 	}
+}
+
+// untilKnownUnmade is how long it cannot be known yet that no pod of a task is on its way or runs
+// on, where none is seen and none was noted. A request for one that was not answered may be done
+// later, and a pod that was taken away with its finalizers runs on until its kubelet hears of it.
+// The server before may have asked for one until it was killed. This one asks again after a short
+// while, since the name lets only one pod be; that the task never ran is told later.
+func (e *Executor) untilKnownUnmade(t *podTask, w wanted) (left time.Duration) {
+	if w.known {
+		left = e.o.Limits.Gone - time.Since(e.opened)
+	}
+	if t.unanswered.IsZero() {
+		return left
+	}
+	patience := watchTime
+	if w.stop || t.refused != nil {
+		patience = max(watchTime, e.o.Limits.Gone)
+	}
+	return max(left, patience-time.Since(t.unanswered))
 }
 
 // glimpsedOf is the UID of a pod of a task that the watch told of before it was known.
@@ -513,4 +535,24 @@ func (e *Executor) unfence(t *podTask) {
 	for _, node := range free {
 		health{e}.changed(node)
 	}
+}
+
+// releases reports whether the kubelet of a node still counts a pod of Comb whose task has ended:
+// until it says that the pod has ended, too, it refuses others for want of room.
+func (s *podNamespaces) releases(node string) bool {
+	s.e.mu.Lock()
+	var ended []named
+	seen := s.e.seenOf(node)
+	for _, t := range seen.tasks { // in any order
+		ended = append(ended, named{name: t.name, space: t.space})
+	}
+	for _, stray := range seen.strays { // likewise
+		ended = append(ended, stray)
+	}
+	s.e.mu.Unlock()
+	return slices.ContainsFunc(ended, func(n named) bool {
+		pod := s.pod(n.space, n.name)
+		return pod != nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed &&
+			pods.Look(pod, false).Phase == pods.Ended
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,6 +37,9 @@ type record struct {
 	// its tasks (Nodes, by their numbers); "" where a version before this one wrote that line.
 	Node  string           `json:"node,omitempty"`
 	Nodes map[int32]string `json:"nodes,omitempty"`
+	// Since is from when on a pod of the attempt may have been made, in seconds since 1970, as its
+	// first line says it for all of its tasks; 0 where an earlier version wrote that line.
+	Since int64 `json:"since,omitempty"`
 }
 
 // ran reports whether a task whose pod is gone has run, as far as its record says.
@@ -52,8 +56,11 @@ func (r *record) ran() bool {
 type gangRecords struct {
 	dir string // of the attempt; it is made with the first line
 
-	mu      sync.Mutex
-	none    bool // there was no folder when this process looked: only what it writes is there
+	mu sync.Mutex
+	// none says that there was no folder when this process looked: only what it writes is there.
+	none bool
+	// before is what was in the file when this process looked, by the first word of a line.
+	before  map[string]record
 	begun   bool // the first line was written by this process
 	written int  // so many lines were written by it
 
@@ -68,61 +75,80 @@ const (
 	taskRecordFile = "pod.json"
 )
 
-// recordsOf are those of the tasks of an attempt. Those of its strays are written besides: each
+// recordsOf are those of the tasks of an attempt. Those of its strays may be written besides: each
 // line is appended at once.
 func recordsOf(e *Executor, at model.AttemptID) *gangRecords {
 	return &gangRecords{dir: filepath.Join(e.jobDir(at.Job), strconv.Itoa(int(at.Gang))+"."+strconv.Itoa(int(at.N)))}
 }
 
+// recordsRead are the records of the attempts that one look at all pods meets, so that the file of
+// each is read once for it.
+type recordsRead map[model.AttemptID]*gangRecords
+
+func (all recordsRead) of(e *Executor, at model.AttemptID) *gangRecords {
+	if all[at] == nil {
+		all[at] = recordsOf(e, at)
+	}
+	return all[at]
+}
+
 // taskDir is the folder of a task's log.
 func (g *gangRecords) taskDir(n int32) string { return filepath.Join(g.dir, strconv.Itoa(int(n))) }
 
-// load reads the record of a task. begun says that its pod may have been made.
+// load reads the record of a task as it was when this process first looked. begun says that its pod
+// may have been made.
 func (g *gangRecords) load(n int32) (r record, begun bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.none {
-		return r, false, nil
-	}
-	data, err := os.ReadFile(filepath.Join(g.dir, recordsFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Lstat(g.dir); errors.Is(err, fs.ErrNotExist) {
-			g.none = true
-			return r, false, nil
-		}
-		err = nil
-	}
-	if err != nil {
+	if err := g.read(); err != nil || g.none {
 		return r, false, err
 	}
-	if r, begun = lastRecord(data, strconv.Itoa(int(n))); begun {
+	all, led := g.before[anyTask]
+	if r, begun = g.before[strconv.Itoa(int(n))]; begun {
+		r.Since = all.Since
 		return r, true, nil
 	}
 	if r, begun, err = loadTaskRecord(g.taskDir(n)); err != nil || begun {
 		return r, begun, err
 	}
-	if r, begun = lastRecord(data, anyTask); r.Nodes != nil {
-		r.Node, begun = r.Nodes[n]
-		r.Nodes = nil
+	if !led || all.Nodes == nil {
+		return all, led, nil
 	}
+	r = all
+	r.Node, begun = r.Nodes[n]
+	r.Nodes = nil
 	return r, begun, nil
 }
 
-// lastRecord is the last whole record among lines, of those that begin with a word and a blank.
-func lastRecord(data []byte, who string) (r record, found bool) {
-	begins := []byte("\n" + who + " ")
-	for {
-		from := bytes.LastIndex(data, begins)
-		if from < 0 {
-			return record{}, false
-		}
-		line, _, _ := bytes.Cut(data[from+len(begins):], []byte{'\n'})
-		r = record{}
-		if json.Unmarshal(line, &r) == nil { // else it is torn: by a crash, or a full disk
-			return r, true
-		}
-		data = data[:from]
+// read reads the file, once for all tasks. g.mu is held.
+func (g *gangRecords) read() error {
+	if g.none || g.before != nil {
+		return nil
 	}
+	data, err := os.ReadFile(filepath.Join(g.dir, recordsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(g.dir); errors.Is(err, fs.ErrNotExist) {
+			g.none = true
+			return nil
+		}
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	g.before = map[string]record{}
+	for line := range bytes.Lines(data) {
+		who, text, _ := bytes.Cut(line, []byte{' '})
+		r := record{}
+		if len(text) == 0 || json.Unmarshal(text, &r) != nil {
+			continue // it is torn: by a crash, or a full disk
+		}
+		if first, led := g.before[anyTask]; led && string(who) == anyTask {
+			r.Since = first.Since // that of the first server counts
+		}
+		g.before[string(who)] = r
+	}
+	return nil
 }
 
 // loadTaskRecord reads what a version before this one kept of a task, in the task's folder.
@@ -181,7 +207,8 @@ func (g *gangRecords) begin(space string, start *model.Start) error {
 	for i := range start.Tasks {
 		nodes[start.Tasks[i].Task] = string(start.Tasks[i].Place.Node)
 	}
-	f, err := g.add(anyTask, &record{Namespace: space, Nodes: nodes})
+	since := time.Now().Add(-clockSkew).Unix()
+	f, err := g.add(anyTask, &record{Namespace: space, Nodes: nodes, Since: since})
 	if err == nil {
 		err = f.Close()
 	}

@@ -1,12 +1,16 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -159,5 +163,40 @@ func TestRecordsAtOnce(t *testing.T) {
 	}
 	if g.synced != g.written {
 		t.Errorf("%d of %d lines are known to be on the disk", g.synced, g.written)
+	}
+}
+
+// The file of a gang is read once for all of its tasks. What was noted first is from when on pods
+// may have been made, also for later servers; a version before this one did not note it.
+func TestRecordsAreReadOnce(t *testing.T) {
+	jobs := t.TempDir()
+	g := recordsIn(jobs)
+	if err := errors.Join(g.begin("red", startOn(3)), g.note(1, &record{UID: "a"}, false)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(g.dir, recordsFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	since := time.Now().Unix()
+	appendTo(t, path, "\n* "+fmt.Sprintf(`{"namespace":"red","nodes":{"0":"n0"},"since":%d}`, since+1000)+"\n")
+	later := recordsIn(jobs)
+	for n, uid := range map[int32]types.UID{0: "", 1: "a"} {
+		r, begun, err := later.load(n)
+		if err != nil || !begun || r.UID != uid || r.Since == 0 || r.Since > since {
+			t.Errorf("task %d is begun %v with %+v, %v", n, begun, r, err)
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err) // else the second look reads nothing but what the first one read
+		}
+	}
+	older := regexp.MustCompile(`,"since":\d+`).ReplaceAll(text, nil)
+	if err := os.WriteFile(path, older, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, path, "\n* "+fmt.Sprintf(`{"namespace":"red","since":%d}`, since)+"\n")
+	if r, begun, err := recordsIn(jobs).load(1); err != nil || !begun || r.Since != 0 {
+		t.Errorf("behind a line of an earlier version: begun %v with %+v, %v", begun, r, err)
 	}
 }

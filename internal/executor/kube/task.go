@@ -17,7 +17,6 @@ import (
 	"github.com/combsched/comb/internal/executor"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
-	"github.com/combsched/comb/internal/spec/jobspec"
 )
 
 // podTask is one run of one task. What is wanted of it is set under Executor.mu. All else belongs
@@ -30,10 +29,10 @@ type podTask struct {
 	ts    *model.TaskStart // likewise
 	stray bool             // no engine knows it: nothing is told of it
 
-	uid   types.UID // of its pod, once it is known
-	made  string    // the version of its pod as its making was answered
-	lost  bool      // it counts as ended already, with its node: nothing is told of it
-	known bool      // it may have been started before this server
+	uid         types.UID // of its pod, once it is known
+	madeVersion string    // the version of its pod as its making was answered
+	lost        bool      // it counts as ended already, with its node: nothing is told of it
+	known       bool      // it may have been started before this server
 	stopOrder
 	repeated bool         // its start was repeated: what is known is told again
 	turns    *podRotation // its rotation; nil for a stray alone. It is replaced, never changed
@@ -80,11 +79,6 @@ type waiting struct {
 	stuck    time.Time // since when the container with Comb's program waits in vain
 }
 
-// title is a task's name for its user. The task is no stray.
-func (t *podTask) title() string {
-	return jobspec.RoleOf(t.start.Job, t.ts.Task) + "-" + fmt.Sprint(t.ts.Index)
-}
-
 // wanted is what is wanted of a task now.
 type wanted struct {
 	stop, repeated, known bool
@@ -123,7 +117,7 @@ func (e *Executor) reconcile(key string) (time.Duration, error) {
 		t.read, t.endTold, t.refused = true, t.record.Exit != nil || t.record.Refused != nil, t.record.Refusing
 		w.repeated = w.repeated || t.endTold
 		if t.space != "" || w.known { // an earlier server may have made its pod at any time
-			t.since = time.Unix(1, 0)
+			t.since = time.Unix(max(1, t.record.Since), 0)
 		}
 		e.identify(t)
 		if pod := e.spaces.pod(t.space, t.name); t.endTold && pod != nil && pod.UID == t.record.UID && !proven(pod) {
@@ -228,9 +222,12 @@ func (e *Executor) missing(ctx context.Context, t *podTask, w wanted) (time.Dura
 		case cmp.Or(t.record.UID, t.record.Made, glimpsedOf(e, t)) != "":
 			return e.tellUnknown(t, w, "its pod is gone, and its end was not seen")
 		}
-		if left := watchTime - time.Since(t.unanswered); left > 0 {
-			return left, nil // it may have been made and taken away: the watch tells of it, too
+	}
+	if left := e.untilKnownUnmade(t, w); left > 0 {
+		if w.known {
+			e.spaces.unseen(t)
 		}
+		return min(left, watchTime), nil // the watch may tell of it, or the API server when asked again
 	}
 	switch {
 	case t.refused != nil:
@@ -281,7 +278,10 @@ func (e *Executor) create(ctx context.Context, t *podTask, w wanted) (time.Durat
 	switch {
 	case err == nil:
 		e.mu.Lock()
-		t.made = made.ResourceVersion
+		t.madeVersion = made.ResourceVersion
+		if pods.RunsByItself(made) { // it may run, also where it cannot be noted
+			t.glimpsed = made.UID
+		}
 		e.mu.Unlock()
 		e.programs.made(made)
 		if !own.nothing() {
@@ -356,21 +356,13 @@ func (e *Executor) buildPod(ctx context.Context, t *podTask) (pod *corev1.Pod, o
 	if err != nil {
 		return nil, own, &model.TaskRefused{Reason: err.Error(), Job: true}, nil
 	}
-	gang := e.ofGang(t)
+	gang := e.ownedByGang(t)
 	own.service, own.configs = gang.service, gang.configs
 	pod, own.secrets, err = e.maker.Make(pods.Task{UID: int64(id.UID), GID: int64(id.GID), Network: network, Offers: pods.Offered(node), Attempt: t.at, Start: t.start, Task: t.ts, Space: t.space, Resource: cmp.Or(t.ts.SKU.Resource, resourceOf(node)), Shared: t.home.shared(e, t), Claims: namesOf(own.claims), Secrets: known, Storages: storages, Work: e.o.Work, DiskMB: e.o.DiskMB, MostMB: e.o.MostMB, ServerLink: e.o.ServerLink})
 	if cannot := (*pods.CannotError)(nil); errors.As(err, &cannot) {
 		return nil, own, &model.TaskRefused{Reason: cannot.Why, Job: true}, nil
 	}
 	return pod, own, nil, err
-}
-
-// ofGang is what belongs to a task's gang, where the task leads it.
-func (e *Executor) ofGang(t *podTask) (own owned) {
-	if t.leads() {
-		own.service, own.configs = e.maker.Service(t.at), e.maker.GangConfigs(t.at, t.home.variables(e, t))
-	}
-	return own
 }
 
 // supply makes what a pod owns, and notes that the pod is the task's. What must wait for others
@@ -498,7 +490,7 @@ func (e *Executor) takeOver(ctx context.Context, t *podTask, w wanted, pod *core
 	case err != nil:
 		return 0, err
 	case refused != nil: // it could be made earlier: what is missing now does not end it
-		own = e.ofGang(t)
+		own = e.ownedByGang(t)
 	}
 	return e.supply(ctx, t, pod, own)
 }
@@ -755,13 +747,11 @@ func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time
 	if e.first(t) {
 		return 0, nil // the last of the others queues it
 	}
-	if err := t.release(ctx, t.in(e), pod); err != nil {
-		return 0, err
+	again, err := t.release(ctx, t.in(e), pod)
+	if err != nil || pod.DeletionTimestamp != nil {
+		return again, err
 	}
-	if pod.DeletionTimestamp == nil {
-		return t.askToEnd(ctx, t.in(e), pod, 0)
-	}
-	return 0, nil
+	return t.askToEnd(ctx, t.in(e), pod, 0)
 }
 
 // drop forgets a task whose pod is gone.

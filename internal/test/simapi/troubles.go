@@ -129,6 +129,17 @@ func (t *Troubles) Vanish(key string) {
 	}
 }
 
+// Hinder is a user who puts a finalizer on a pod that is not deleted yet.
+func (t *Troubles) Hinder(key, finalizer string) {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	if pod, ok := t.s.objects["pods"][key].(*corev1.Pod); ok && pod.DeletionTimestamp == nil {
+		pod = pod.DeepCopy()
+		pod.Finalizers = append(pod.Finalizers, finalizer)
+		t.s.put("pods", pod)
+	}
+}
+
 // KeepOrphans lets the pods of removed nodes be, as a cluster without a controller manager does.
 func (t *Troubles) KeepOrphans(keep bool) {
 	t.s.mu.Lock()

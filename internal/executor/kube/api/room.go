@@ -40,6 +40,18 @@ func cores(milli int64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%d.%03d", milli/1000, milli%1000), "0"), ".")
 }
 
+// LessRoom says in one sentence which nodes have less for jobs than the cluster file says, and what
+// to do; short has the words of Lacks for each of them, and is not empty.
+func LessRoom(short []string) string {
+	return "nodes have less for jobs than " + lessThanFile(short) + "; " + lessRoomNext
+}
+
+func lessThanFile(short []string) string {
+	return "the cluster file says, since pods of DaemonSets ask for the rest: " + FirstFew(short)
+}
+
+const lessRoomNext = "lower cpu and memory in skuTypes, else jobs that ask for all of such a node are refused there"
+
 // checkRooms looks whether the nodes of a cluster file are there, and have for jobs what it says.
 func (c checker) checkRooms(ctx context.Context, rooms []Room) (list Checks, err error) {
 	if len(rooms) == 0 {
@@ -83,9 +95,8 @@ func (c checker) checkRooms(ctx context.Context, rooms []Room) (list Checks, err
 	}
 	if len(short) > 0 {
 		list = append(list, Check{Kind: "nodes", Name: "with less room", Optional: true,
-			Problem: "for jobs they have less than the cluster file says, since pods of DaemonSets ask for the rest: " +
-				FirstFew(short),
-			Next: "lower cpu and memory in skuTypes, else jobs that ask for all of such a node are refused there"})
+			Problem: "for jobs they have less than " + lessThanFile(short),
+			Next:    lessRoomNext})
 	}
 	return list, nil
 }

@@ -363,8 +363,34 @@ func TestRefusedForDisk(t *testing.T) {
 			t.Errorf("%q: %+v", message, s)
 		}
 	}
-	if s := Look(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "no CPUs"}}, false); s.Refused != "Kubernetes ended its pod: OutOfcpu: no CPUs" || s.Fetch {
-		t.Errorf("a node without CPUs is %+v", s)
+}
+
+// Pods of others may take the room of a node between Comb's decision and the kubelet's: the node is
+// not to blame, and is as good for others. A node whose device is bad is.
+func TestRefusedForRoom(t *testing.T) {
+	const next = "; it starts elsewhere, or when they have ended"
+	for reason, c := range map[string]struct{ message, want string }{
+		"OutOfcpu": {"Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 6500, capacity: 8000",
+			"it asks for 4.0 CPUs, and pods of others have left too little on its node: 6.5 CPUs of 8.0 CPUs are taken" + next},
+		"OutOfmemory": {"Node didn't have enough resource: memory, requested: 2147483648, used: 1073741824, capacity: 2684354560",
+			"it asks for 2.0 GiB of memory, and pods of others have left too little on its node: " +
+				"1.0 GiB of memory of 2.5 GiB of memory are taken" + next},
+		"OutOfpods": {"Node didn't have enough resource: pods, requested: 1, used: 110, capacity: 110",
+			"it asks for 1 pods, and pods of others have left too little on its node: 110 pods of 110 pods are taken" + next},
+	} {
+		s := Look(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: reason, Message: c.message}}, false)
+		if s.Refused != c.want || !s.Fetch || s.JobFault {
+			t.Errorf("%s is %+v", reason, s)
+		}
+		s = Look(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: reason, Message: "no room"}}, false)
+		if s.Refused != "pods of others have left too little room on its node: "+reason+": no room"+next || !s.Fetch {
+			t.Errorf("%s in other words is %+v", reason, s)
+		}
+	}
+	for _, reason := range []string{"UnexpectedAdmissionError", "OutOfnvidia.com/gpu"} {
+		if s := Look(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: reason, Message: "unhealthy"}}, false); s.Fetch || s.Refused == "" {
+			t.Errorf("%s is %+v", reason, s)
+		}
 	}
 }
 

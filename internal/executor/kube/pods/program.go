@@ -123,7 +123,8 @@ func (s *State) program(pod *corev1.Pod, c *corev1.ContainerStatus, image string
 	case pod.Status.Reason != "": // an eviction says more
 	default:
 		s.Refused = what + " " + programEnd(c.State.Terminated, node)
-		limit := limitOf(pod, programContainer)
+		limits := specOf(pod, programContainer).Resources.Limits
+		limit := limits.Memory().Value()
 		if s.JobFault = c.State.Terminated.Reason == "OOMKilled" && limit > 0 && limit < leastMB<<20; s.JobFault {
 			s.Refused = fmt.Sprintf("the memory of its task, %d MiB, is too small for Comb's program beside it: "+
 				"ask for %d MiB or more (--memory)", limit>>20, leastMB)
@@ -194,16 +195,6 @@ func specOf(pod *corev1.Pod, name string) (c corev1.Container) {
 		}
 	}
 	return c
-}
-
-// limitOf is the memory limit of an init container, in bytes; 0 for none.
-func limitOf(pod *corev1.Pod, name string) int64 {
-	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; c.Name == name {
-			return c.Resources.Limits.Memory().Value()
-		}
-	}
-	return 0
 }
 
 // LastLine is the last line with text of what a program printed, bounded and without control

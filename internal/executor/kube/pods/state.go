@@ -162,9 +162,11 @@ func (s *State) endUnrun(pod *corev1.Pod, asked bool) {
 		why = failed.Refused
 	case pod.Status.Reason == noDisk:
 		why = lacksDisk(pod.Status.Message)
+	case roomOf[pod.Status.Reason] != nil:
+		why = lacksRoom(pod.Status.Reason, pod.Status.Message)
 	}
-	*s = State{Phase: Ended, Host: s.Host, Fetch: pod.Status.Reason == noDisk,
-		Exit: model.Exit{Code: 137, Cause: cause, Message: why}}
+	full := pod.Status.Reason == noDisk || roomOf[pod.Status.Reason] != nil
+	*s = State{Phase: Ended, Host: s.Host, Fetch: full, Exit: model.Exit{Code: 137, Cause: cause, Message: why}}
 	switch {
 	case asked:
 		s.Exit.Cause = model.NeverStarted
@@ -224,12 +226,41 @@ func lacksClaim(space, message string) string {
 // its job says: another node may have it, and this one is as good for others.
 const noDisk = "OutOfephemeral-storage"
 
-// ofDisk matches what that kubelet says, in bytes.
-var ofDisk = regexp.MustCompile(`requested: (\d+), used: (\d+), capacity: (\d+)`)
+// roomOf are the reasons of a kubelet without room for a pod, each with how an amount of what is
+// lacking reads. Pods of others took it before the kubelet heard of this one. When they go, the
+// node is as good as before.
+var roomOf = map[string]func(n uint64) string{
+	"OutOfcpu":    func(n uint64) string { return fmt.Sprintf("%.1f CPUs", float64(n)/1000) },
+	"OutOfmemory": func(n uint64) string { return fmt.Sprintf("%.1f GiB of memory", float64(n)/(1<<30)) },
+	"OutOfpods":   func(n uint64) string { return fmt.Sprintf("%d pods", n) },
+}
+
+// lacksRoom says what a kubelet without room for a pod has of what is lacking.
+func lacksRoom(reason, message string) string {
+	m, amount := ofRoom.FindStringSubmatch(message), roomOf[reason]
+	var n [3]uint64
+	for i := range n {
+		if m == nil {
+			break
+		}
+		if _, err := fmt.Sscan(m[i+1], &n[i]); err != nil {
+			m = nil
+		}
+	}
+	if m == nil {
+		return "pods of others have left too little room on its node: " + words(reason, message) +
+			"; it starts elsewhere, or when they have ended"
+	}
+	return fmt.Sprintf("it asks for %s, and pods of others have left too little on its node: %s of %s are taken; "+
+		"it starts elsewhere, or when they have ended", amount(n[0]), amount(n[1]), amount(n[2]))
+}
+
+// ofRoom matches what a kubelet without room says: disk and memory in bytes, CPUs in thousandths.
+var ofRoom = regexp.MustCompile(`requested: (\d+), used: (\d+), capacity: (\d+)`)
 
 // lacksDisk says what a kubelet has of the disk that a task asks for.
 func lacksDisk(message string) string {
-	m := ofDisk.FindStringSubmatch(message)
+	m := ofRoom.FindStringSubmatch(message)
 	if m == nil {
 		return "its node has too little disk left: " + words(noDisk, message) + "; ask for less (--disk)"
 	}
