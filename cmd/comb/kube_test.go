@@ -26,12 +26,14 @@ var kubeconfig = flag.String("kubeconfig", "", "the cluster of test/kube/cluster
 func clearPods(t *testing.T) {
 	const script = `case $(kubectl get secrets -n comb -o name) in *helm.release*) kubectl delete statefulsets,secrets -n comb --all >&2;; esac # a server would come again
 for space in $(kubectl get namespaces comb team-red team-new tenant --ignore-not-found -o name | cut -d/ -f2); do
+kubectl delete jobs -n $space --all --wait=false >&2
 kubectl delete pods -n $space --all --wait=false >&2
 for pod in $(kubectl get pods -n $space -o name); do kubectl patch -n $space "$pod" -p '{"metadata": {"finalizers": null}}'; done
 kubectl wait -n $space pods --all --for=delete --timeout=60s
 done
 kubectl delete namespace team-red team-new --ignore-not-found --timeout=2m
 kubectl delete namespace tenant --ignore-not-found --timeout=60s
+kubectl delete --ignore-not-found -f ../../deploy/kubernetes/workloads-admission.yaml
 kubectl get priorityclass comb-jobs >&2 && kubectl get validatingadmissionpolicybinding comb-pods comb-claims comb-status >&2 || kubectl apply -f ../../deploy/kubernetes/admission.yaml
 kubectl delete pvc,secrets -n comb --all && kubectl delete pv --all && kubectl delete resourceslices,deviceclasses --all`
 	c := exec.Command("sh", "-c", script)

@@ -385,10 +385,15 @@ func (d *daemon) openKube(ctx context.Context) error {
 		KeyFile: filepath.Join(d.flags.data, "pod-key"),
 		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Identity: identities(d.people),
 		Storage: d.storage, Leaves: d.leavesOf, Namespace: d.namespaceOf, InfiniBand: d.infinibandOf,
+		Workloads: d.workloadSpaces, LeftOn: d.leftOn,
 		WhyEnded: d.whyEnded, Work: d.flags.kube.Work, DiskMB: int64(d.flags.boxDisk.MemoryFlag),
 		MostMB: d.flags.boxDisk.Most(), ServerLink: way, PullSecrets: d.flags.kube.PullSecrets, Code: code,
 		Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})
-	d.executor = d.pods
+	if err == nil {
+		over := d.overPods()
+		d.workloads.Store(over)
+		d.executor = over
+	}
 	if err == nil && listener != nil {
 		go func() {
 			if err := d.pods.PodHandler().Serve(ctx, listener, d.log); err != nil {

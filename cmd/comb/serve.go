@@ -35,6 +35,7 @@ import (
 	"github.com/combsched/comb/internal/executor/docker"
 	"github.com/combsched/comb/internal/executor/kube"
 	"github.com/combsched/comb/internal/executor/kube/api"
+	"github.com/combsched/comb/internal/executor/kube/workloads"
 	"github.com/combsched/comb/internal/executor/local"
 	"github.com/combsched/comb/internal/spec/config"
 	"github.com/combsched/comb/internal/spec/jobspec"
@@ -159,22 +160,23 @@ type daemon struct {
 	flags serveFlags
 	log   *slog.Logger
 
-	cert     *server.Certificate // nil without TLS
-	provider *oidc.Provider      // nil when users sign in by password only
-	store    *store.Store
-	people   *people.Directory
-	uploads  *upload.Depot
-	live     *engine.LiveInputs
-	executor executor.Executor
-	runtime  docker.Runtime
-	engine   *engine.Engine
-	metrics  *telemetry.Metrics
-	keeper   *upkeep.Keeper
-	machine  local.Machine
-	kube     *api.Client                    // nil when tasks run on this machine
-	pods     *kube.Executor                 // nil when tasks run on this machine
-	replica  atomic.Pointer[engine.Replica] // for goroutines of the start; nil until there is one
-	source   []byte                         // of the cluster file
+	cert      *server.Certificate // nil without TLS
+	provider  *oidc.Provider      // nil when users sign in by password only
+	store     *store.Store
+	people    *people.Directory
+	uploads   *upload.Depot
+	live      *engine.LiveInputs
+	executor  executor.Executor
+	runtime   docker.Runtime
+	engine    *engine.Engine
+	metrics   *telemetry.Metrics
+	keeper    *upkeep.Keeper
+	machine   local.Machine
+	kube      *api.Client                        // nil when tasks run on this machine
+	pods      *kube.Executor                     // nil when tasks run on this machine
+	workloads atomic.Pointer[workloads.Executor] // over pods; nil until there is one
+	replica   atomic.Pointer[engine.Replica]     // for goroutines of the start; nil until there is one
+	source    []byte                             // of the cluster file
 }
 
 // run opens everything, serves until ctx is done, and closes everything in the opposite
@@ -239,6 +241,7 @@ func (d *daemon) run(ctx context.Context) error {
 		stop()
 		return errors.Join(err, <-ended)
 	}
+	d.configured()
 	d.sweep(ctx)
 	go d.uploads.Tidy(loop, d.usedUploads)
 	kept := upkeep.Folder{Dir: d.store.JobsDir(), Remove: d.executor.Forget}
@@ -303,8 +306,9 @@ func (d *daemon) openEngine(ctx context.Context) error {
 // configured makes the executor look at the nodes of a new cluster file at once.
 func (d *daemon) configured() {
 	switch e := d.executor.(type) {
-	case *kube.Executor:
-		kube.LookAtLeaves(e)
+	case *workloads.Executor:
+		kube.LookAtLeaves(d.pods)
+		e.Watch(d.workloadSpaces())
 	case *local.Executor:
 		local.LookAgain(e)
 	}

@@ -68,6 +68,9 @@ type VCConfig struct {
 	// Namespace is the Kubernetes namespace of the pods of the VC, and of VCs inside it; "" is that
 	// of the VC around it, or the server's own. The core only carries it.
 	Namespace string `json:"namespace,omitempty"`
+	// Workloads are the Kubernetes namespaces whose pods of others are jobs of the VC, sorted. The
+	// core only carries them.
+	Workloads []string `json:"workloads,omitempty"`
 	// InfiniBand says that tasks of the VC, and of VCs inside it, may use RDMA devices. The core
 	// only carries it.
 	InfiniBand bool `json:"infiniband,omitempty"`
@@ -187,6 +190,17 @@ func NamespaceOf(c *Config, name cell.VCName) string {
 		}
 	}
 	return ""
+}
+
+// WorkloadVCs returns the VCs of a configuration that take pods of others as jobs, by namespace.
+func WorkloadVCs(c *Config) map[string]cell.VCName {
+	out := map[string]cell.VCName{}
+	for i := range c.VCs {
+		for _, space := range c.VCs[i].Workloads {
+			out[space] = c.VCs[i].Name
+		}
+	}
+	return out
 }
 
 // HasInfiniBand reports whether tasks of a VC may have devices of networks with RDMA.

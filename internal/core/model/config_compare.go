@@ -265,6 +265,8 @@ func ruleChanges(was, is VCConfig) []RuleChange {
 	add("userLimits", was.Users.String(), is.Users.String())
 	add("infiniband", fmt.Sprint(was.InfiniBand), fmt.Sprint(is.InfiniBand))
 	add("namespace", cmp.Or(was.Namespace, ownSpace), cmp.Or(is.Namespace, ownSpace))
+	spaces := func(c VCConfig) string { return cmp.Or(strings.Join(c.Workloads, ", "), "none") }
+	add("workloads", spaces(was), spaces(is))
 	return out
 }
 

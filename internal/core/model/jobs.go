@@ -6,6 +6,7 @@ package model
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/combsched/comb/internal/core/cell"
 )
@@ -89,8 +90,24 @@ type Job struct {
 	UID      uint32 `json:"uid,omitempty"`
 	GID      uint32 `json:"gid,omitempty"`
 	Numbered bool   `json:"numbered,omitempty"`
+	// Foreign is the workload of Kubernetes that the job stands for; nil for a job of Comb's own.
+	Foreign *Foreign `json:"foreign,omitempty"`
 	// Source is the job file as submitted, without the values of its secrets.
 	Source string `json:"source,omitempty"`
+}
+
+// Foreign names an object of Kubernetes, made by others, whose pods are the tasks of a job. The
+// core only carries it.
+type Foreign struct {
+	Kind      string `json:"kind"` // Pod, or that of the object that makes the pods, such as Job
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// String is the object as kubectl names it: "job/train in namespace team".
+func (f *Foreign) String() string {
+	return strings.ToLower(f.Kind) + "/" + f.Name + " in namespace " + f.Namespace
 }
 
 // Restricted reports whether a job may not use all nodes.

@@ -48,6 +48,13 @@ type Options struct {
 	// Namespace is where pods of a virtual cluster go now, "" for the server's own. known is
 	// false while that is not known yet. nil: all go to the server's own.
 	Namespace func(cell.VCName) (space string, known bool)
+	// Workloads are the namespaces whose pods of others are jobs of Comb: such pods have its label.
+	// nil: there are none.
+	Workloads func() []string
+	// LeftOn names a pod of a workload that is still on a node though its attempt is over; "" is
+	// none. Such a node is down. known is false until that is known; then nothing is told of the
+	// node. nil: there are no workloads.
+	LeftOn func(node string) (pod string, known bool)
 	// InfiniBand reports whether tasks of a virtual cluster may have RDMA network devices, and
 	// whether that is known yet. nil: none may.
 	InfiniBand func(cell.VCName) (may, known bool)
@@ -179,6 +186,9 @@ func New(o Options) (*Executor, error) {
 	e.goes(e.begin)
 	return e, nil
 }
+
+// Label is the value of pods.ClusterLabel on pods of this Comb.
+func Label(e *Executor) string { return e.maker.Short() }
 
 func (e *Executor) goes(f func()) {
 	e.running.Add(1)

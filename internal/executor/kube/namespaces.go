@@ -475,6 +475,9 @@ func (s *podNamespaces) ours(space, name string) bool {
 func (s *podNamespaces) lookForForged() {
 	var list []api.Other
 	var names []string
+	if s.e.o.Workloads != nil {
+		names = s.e.o.Workloads() // what is there with the label are jobs
+	}
 	read := recordsRead{}
 	for _, sp := range s.all() {
 		names = append(names, sp.name)

@@ -99,8 +99,15 @@ func (h health) changed(name string) {
 	}
 	h.telling.Lock()
 	defer h.telling.Unlock()
+	left, known := "", true
+	if h.o.LeftOn != nil {
+		left, known = h.o.LeftOn(name)
+	}
+	if !known {
+		return // LookAtNode is called once it is
+	}
 	n := h.node(name)
-	if why, changed := h.see(name, n); changed {
+	if why, changed := h.see(name, n, left); changed {
 		h.o.Tell(model.NodeHealth{Node: cell.NodeName(name), Up: why == "", Reason: why})
 		if why == "" {
 			h.tellTasks(name)
@@ -121,12 +128,27 @@ func (h health) lookIfThere(name string) {
 	}
 }
 
-// see notes the state of a node, and reports whether it must be told.
-func (h health) see(name string, n *corev1.Node) (why string, changed bool) {
+// LookAtNode tells whether a node can run tasks, where that has changed; "" is all nodes.
+func LookAtNode(e *Executor, name string) {
+	if name != "" {
+		health{e}.lookIfThere(name)
+		return
+	}
+	for _, name := range e.nodes.ListKeys() {
+		health{e}.lookIfThere(name)
+	}
+}
+
+// see notes the state of a node, and reports whether it must be told. left is a pod that is still
+// there; see Options.LeftOn.
+func (h health) see(name string, n *corev1.Node, left string) (why string, changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.seenOf(name)
 	why, wait := s.look(n, time.Now())
+	if why == "" && left != "" {
+		why = stillThere + "are still there: " + left
+	}
 	if wait > 0 {
 		h.lookAt(s, name, wait)
 	}

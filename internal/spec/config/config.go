@@ -83,7 +83,7 @@ func Parse(file string, src []byte, policies Policies) (c *Cluster, warnings, pr
 	if root == nil {
 		return nil, nil, problems
 	}
-	b := &builder{Reader: document.NewReader(), policies: policies}
+	b := &builder{Reader: document.NewReader(), policies: policies, workloads: workloadSpaces{}}
 	b.Add(problems)
 	if root = b.unwrap(root); root != nil {
 		b.read(root)
@@ -99,21 +99,24 @@ type builder struct {
 	*document.Reader
 	policies Policies
 
-	types      map[cell.TypeName]*cellType
-	skus       map[cell.TypeName]*skuEntry
-	chains     map[cell.ChainName]*chain
-	tops       []*document.Node // the physicalCells
-	cells      []cell.CellSpec
-	machines   map[cell.NodeName]*machine
-	pins       map[cell.PinnedID]*pin
-	vcs        []vc
-	halfLife   model.Duration
-	speeds     []model.Throughput
-	storages   []model.Storage
-	exits      []exit.Rule
-	limits     cell.TaskLimits
-	access     []access.Grant
-	divides    bool // some type is a device with parts
+	types    map[cell.TypeName]*cellType
+	skus     map[cell.TypeName]*skuEntry
+	chains   map[cell.ChainName]*chain
+	tops     []*document.Node // the physicalCells
+	cells    []cell.CellSpec
+	machines map[cell.NodeName]*machine
+	pins     map[cell.PinnedID]*pin
+	vcs      []vc
+	halfLife model.Duration
+	speeds   []model.Throughput
+	storages []model.Storage
+	exits    []exit.Rule
+	limits   cell.TaskLimits
+	access   []access.Grant
+	divides  bool // some type is a device with parts
+
+	workloads workloadSpaces
+
 	tooManyVCs bool // there are more than MaxVCs virtual clusters
 	topUnread  bool // a top-level cell could not be read: chains may lack cells
 
@@ -163,6 +166,7 @@ func (b *builder) read(root *document.Node) {
 	physical.Rest()
 	b.checkNodeRenames()
 	b.readVCs(m.Node("virtualClusters"))
+	b.workloads.check(b)
 	b.renames()
 	b.readNodes(m.Node("nodes"))
 	b.halfLife = b.duration(m.Node("opportunisticHalfLife"), maxHalf)

@@ -47,7 +47,7 @@ func TestPageNamesKeys(t *testing.T) {
 		"childCellType", "childCellNumber", "isNodeLevel", "cellType", "cellAddress", "pinnedCellId", "cellChildren",
 		"gpu", "cpu", "memory", "gpuMemory", "device", "envVar", "deviceFiles", "virtualCells", "pinnedCells", "cellNumber", "policy", "params",
 		"isDeviceLevel", "part", "formerly", "backfill", "minRunTime", "preemptionBudget", "opportunisticWeight", "lending", "placement", "defragmentation", "movesPerHour", "opportunisticHalfLife", "throughputs",
-		"storages", "folder", "readOnly", "perUser", "namespace",
+		"storages", "folder", "readOnly", "perUser", "namespace", "workloads", "namespaces",
 		"resource", "infiniband", "dra", "deviceClass", "driver", "attribute",
 		"access", "administrators", "members", "viewers")
 	for _, key := range keys {

@@ -57,3 +57,35 @@ func TestNamespaces(t *testing.T) {
 		t.Error(problems)
 	}
 }
+
+func TestWorkloads(t *testing.T) {
+	c, _, problems := Parse("f", ofVCs("a: {workloads: {namespaces: [vision, speech]}, virtualClusters: {x: {workloads: {namespaces: [x-1]}}}}\n  b: {}"), known)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if got, want := model.WorkloadVCs(c.Config), map[string]cell.VCName{"vision": "a", "speech": "a", "x-1": "a.x"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if text := Summary(c); !strings.Contains(text, "virtual cluster a (policy fifo, workloads of speech, vision)") {
+		t.Errorf("the summary does not name them:\n%s", text)
+	}
+	if err := CheckNoPods(c.Config); err == nil || !strings.Contains(err.Error(), "virtual cluster a: workloads: ") {
+		t.Errorf("on one machine: %v", err)
+	}
+	for text, want := range map[string]string{
+		"a: {workloads: [vision]}":                                               "virtualClusters.a.workloads: expected the workloads as a map",
+		"a: {workloads: {}}":                                                     `the workloads needs the key "namespaces"`,
+		"a: {workloads: {namespaces: vision}}":                                   "virtualClusters.a.workloads.namespaces: expected a list",
+		"a: {workloads: {namespaces: [Vision]}}":                                 `"Vision" cannot be a namespace`,
+		"a: {workloads: {namespaces: [v, v]}}":                                   "the workloads of namespace v are already those of virtual cluster a",
+		"a: {workloads: {namespaces: [v]}}\n  b: {workloads: {namespaces: [v]}}": "virtualClusters.b.workloads.namespaces[0]: the workloads of namespace v are already those of virtual cluster a",
+		"a: {namespace: v}\n  b: {workloads: {namespaces: [v]}}":                 "virtualClusters.b.workloads.namespaces[0]: namespace v is for the pods of Comb's own jobs, of virtual cluster a",
+		"a: {workloads: {namespaces: [v]}}\n  b: {namespace: v}":                 "virtualClusters.a.workloads.namespaces[0]: namespace v is for the pods of Comb's own jobs",
+		"a: {workloads: {namespaces: [v], queues: [a]}}":                         "unknown key in the workloads",
+	} {
+		_, _, problems := Parse("f", ofVCs(text), known)
+		if got := problems.Error(); len(problems) != 1 || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}

@@ -219,6 +219,10 @@ func CheckNoPods(c *model.Config) error {
 		if v.Namespace != "" {
 			return fmt.Errorf("virtual cluster %s: namespace: tasks have a namespace on Kubernetes alone, and this server runs them on its machine; remove namespace, or start it with --executor kubernetes", v.Name)
 		}
+		if len(v.Workloads) > 0 {
+			return fmt.Errorf("virtual cluster %s: workloads: there are pods of others on Kubernetes alone, and this "+
+				"server runs tasks on its machine; remove workloads, or start it with --executor kubernetes", v.Name)
+		}
 	}
 	return nil
 }

@@ -196,6 +196,9 @@ func rules(c model.VCConfig) string {
 	if c.Namespace != "" {
 		text += ", namespace " + c.Namespace
 	}
+	if len(c.Workloads) > 0 {
+		text += ", workloads of " + strings.Join(c.Workloads, ", ")
+	}
 	if c.Users != nil {
 		text += ", userLimits " + c.Users.String()
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,6 +40,7 @@ func (b *builder) vcKeys(m *document.MapReader, c *model.VCConfig) {
 	}
 	c.Lending = m.String("lending", document.Text{OneOf: []string{model.LendIdle, model.LendNothing}})
 	c.Namespace = b.namespace(m.Node("namespace"))
+	b.workloads.read(b, m.Node("workloads"), c)
 	c.InfiniBand = b.Bool(m.Node("infiniband"), false)
 	b.userLimits(m.Node("userLimits"), c)
 	if n := m.Node("access"); n != nil && n.Kind != document.Null {
@@ -57,6 +59,57 @@ func (b *builder) namespace(n *document.Node) string {
 		return ""
 	}
 	return name
+}
+
+// workloadSpace is a namespace whose pods of others are jobs of a virtual cluster.
+type workloadSpace struct {
+	vc cell.VCName
+	at *document.Node
+}
+
+// workloadSpaces are such namespaces, by name.
+type workloadSpaces map[string]workloadSpace
+
+// read reads "workloads: {namespaces: [vision]}".
+func (w workloadSpaces) read(b *builder, n *document.Node, c *model.VCConfig) {
+	if n == nil || n.Kind == document.Null {
+		return
+	}
+	m := b.Map(n, "the workloads")
+	m.Require("namespaces")
+	list := m.Node("namespaces")
+	m.Rest()
+	for _, at := range b.List(list) {
+		name := b.namespace(at)
+		if name == "" {
+			continue
+		}
+		if had, twice := w[name]; twice {
+			b.Problem(at, "the workloads of namespace %s are already those of virtual cluster %s: a namespace belongs "+
+				"to one", name, had.vc)
+			continue
+		}
+		w[name] = workloadSpace{c.Name, at}
+		c.Workloads = append(c.Workloads, name)
+	}
+	slices.Sort(c.Workloads)
+}
+
+// check refuses namespaces that are for pods of Comb's own jobs as well: there a pod that
+// Comb did not make is a stray.
+func (w workloadSpaces) check(b *builder) {
+	own := map[string]cell.VCName{}
+	for i := range b.vcs {
+		if c := &b.vcs[i].policy; c.Namespace != "" {
+			own[c.Namespace] = c.Name
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w)) {
+		if vc, both := own[name]; both {
+			b.Problem(w[name].at, "namespace %s is for the pods of Comb's own jobs, of virtual cluster %s: "+
+				"name another for workloads", name, vc)
+		}
+	}
 }
 
 // userLimits reads "userLimits: {gpus: 8, running: 4, waiting: 100}".

@@ -12,7 +12,7 @@ import (
 
 const (
 	// maxPackages is what a reader can keep apart, with ten groups around them.
-	maxPackages = 64
+	maxPackages = 65
 	// smallPackage is how many lines a package with one importer has at least.
 	smallPackage = 300
 	// largePackage is when a package wants walls inside; it is told and fails nothing.

@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
@@ -55,7 +56,8 @@ type Options struct {
 // Client speaks with one API server. Its methods may be called from many goroutines.
 type Client struct {
 	rest      *rest.RESTClient
-	plain     *rest.RESTClient // for what is no object, such as logs and versions
+	plain     *rest.RESTClient  // for what is no object, such as logs and versions
+	dynamic   dynamic.Interface // for objects of any kind that make pods
 	sockets   *http.Client
 	params    runtime.ParameterCodec
 	answers   *answers
@@ -107,12 +109,17 @@ func newClient(conf *rest.Config, namespace string, heard *answers) (*Client, er
 	if err != nil {
 		return nil, err
 	}
+	any, err := dynamic.NewForConfig(conf)
+	if err != nil {
+		return nil, err
+	}
 	conf.ContentType, conf.AcceptContentTypes = protobuf, protobuf+",application/json"
 	c, err := rest.RESTClientFor(conf)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{rest: c, plain: plain, sockets: sockets, params: runtime.NewParameterCodec(scheme), answers: heard,
+	return &Client{rest: c, plain: plain, dynamic: any, sockets: sockets,
+		params: runtime.NewParameterCodec(scheme), answers: heard,
 		host: conf.Host, namespace: namespace}, nil
 }
 

@@ -1,0 +1,140 @@
+package workloads
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/combsched/comb/internal/core/cell"
+	"github.com/combsched/comb/internal/core/model"
+	"github.com/combsched/comb/internal/executor/kube/pods"
+)
+
+// jobWith is a Job with a spec and a status.
+func jobWith(spec, status map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"spec": spec, "status": status}}
+}
+
+func TestPodsOfAJob(t *testing.T) {
+	for _, c := range []struct {
+		spec, status map[string]any
+		want         int64
+	}{
+		{nil, nil, 1},
+		{map[string]any{"parallelism": int64(4)}, nil, 4},
+		{map[string]any{"parallelism": int64(4), "completions": int64(2)}, nil, 2},
+		{map[string]any{"parallelism": int64(4), "completions": int64(6)}, map[string]any{"succeeded": int64(3)}, 3},
+		{map[string]any{"parallelism": int64(4), "completions": int64(6)}, map[string]any{"succeeded": int64(6)}, 0},
+		{map[string]any{"parallelism": int64(0)}, nil, 0},
+		{map[string]any{"parallelism": "many"}, nil, 1},
+	} {
+		if got := podsOfJob(jobWith(c.spec, c.status)); got != c.want {
+			t.Errorf("a Job of %v with %v has %d pods at once, want %d", c.spec, c.status, got, c.want)
+		}
+	}
+}
+
+func TestEndOfAJob(t *testing.T) {
+	told := func(name, status string) map[string]any {
+		one := map[string]any{"type": name, "status": status, "message": "it is " + name}
+		return map[string]any{"conditions": []any{one}}
+	}
+	for _, c := range []struct {
+		status     map[string]any
+		over, good bool
+		why        string
+	}{
+		{nil, false, false, ""},
+		{told("Complete", "True"), true, true, ""},
+		{told("Complete", "False"), false, false, ""},
+		{told("Failed", "True"), true, false, "it is Failed"},
+		{told("Suspended", "True"), false, false, ""},
+		{map[string]any{"conditions": "none"}, false, false, ""},
+	} {
+		if over, good, why := endOfJob(jobWith(nil, c.status)); over != c.over || good != c.good || why != c.why {
+			t.Errorf("of a Job with %v is told %v, %v, %q", c.status, over, good, why)
+		}
+	}
+}
+
+// podAsking is a pod at its gate that asks for a number of devices.
+func podAsking(name string, devices map[corev1.ResourceName]int64) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: Gate}}
+	c := corev1.Container{Name: "main", Image: "train:1"}
+	c.Resources = corev1.ResourceRequirements{Limits: corev1.ResourceList{}, Requests: corev1.ResourceList{}}
+	for resourceName, n := range devices {
+		c.Resources.Limits[resourceName] = *resource.NewQuantity(n, resource.DecimalSI)
+		c.Resources.Requests[resourceName] = c.Resources.Limits[resourceName]
+	}
+	p.Spec.Containers = []corev1.Container{c}
+	return p
+}
+
+func TestRoleOfPods(t *testing.T) {
+	skus := []cell.SKU{{Name: "H", GPU: 1, Device: cell.NVIDIA}, {Name: "PAIR", GPU: 2, Device: cell.NVIDIA},
+		{Name: "MIG", GPU: 1, Device: cell.NVIDIA, Resource: "nvidia.com/mig-1g.5gb"}, {Name: "C", Device: cell.CPU}}
+	e := &Executor{o: Options{Resource: func(s cell.SKU) string {
+		if s.Resource != "" {
+			return s.Resource
+		}
+		return "nvidia.com/gpu"
+	}}}
+	gpus := func(n int64) map[corev1.ResourceName]int64 { return map[corev1.ResourceName]int64{"nvidia.com/gpu": n} }
+	role, why := e.roleOf(skus, []*corev1.Pod{podAsking("a", gpus(1)), podAsking("b", gpus(1))})
+	if why != "" || role.Tasks != 2 || role.Leaves != 1 || len(role.SKUs) != 2 || role.MinSucceeded != 2 ||
+		role.Launch.GPU != 1 {
+		t.Errorf("two pods of a GPU are %+v: %s", role, why)
+	}
+	role, why = e.roleOf(skus, []*corev1.Pod{podAsking("a", gpus(4))})
+	if why != "" || role.Leaves != 4 || len(role.SKUs) != 1 || role.SKUs[0] != "H" {
+		t.Errorf("a pod of four GPUs is %+v: %s", role, why)
+	}
+	role, why = e.roleOf(skus, []*corev1.Pod{podAsking("a", map[corev1.ResourceName]int64{"nvidia.com/mig-1g.5gb": 1})})
+	if why != "" || len(role.SKUs) != 1 || role.SKUs[0] != "MIG" {
+		t.Errorf("a pod of a part is %+v: %s", role, why)
+	}
+	amd := podAsking("a", map[corev1.ResourceName]int64{"amd.com/gpu": 1})
+	for want, list := range map[string][]*corev1.Pod{
+		"its pods a and b ask for different devices":    {podAsking("a", gpus(1)), podAsking("b", gpus(2))},
+		"no nodes of the cluster file have amd.com/gpu": {amd},
+	} {
+		if _, why := e.roleOf(skus, list); !strings.HasPrefix(why, want) {
+			t.Errorf("got %q, want %q", why, want)
+		}
+	}
+}
+
+// TestFilledAfterRestart: the pods of an attempt say which of its slots they fill; those of another
+// attempt, of none, or at their gate fill none.
+func TestFilledAfterRestart(t *testing.T) {
+	id := model.AttemptID{Job: 7, N: 2}
+	at := &attempt{id: id, slots: []slot{{task: 0, node: "n0"}, {task: 1, node: "n1"}}}
+	pod := func(name, task, attempt string) *corev1.Pod {
+		p := podAsking(name, nil)
+		p.Spec.SchedulingGates = nil
+		p.Labels, p.Annotations = map[string]string{pods.TaskLabel: task}, map[string]string{AttemptNote: attempt}
+		return p
+	}
+	none := []*corev1.Pod{pod("old", "1", "7.0.1"), pod("odd", "x", id.String()), pod("more", "2", id.String()),
+		podAsking("gated", nil)}
+	for _, p := range none {
+		if sl := at.filledBy(p); sl != nil {
+			t.Errorf("pod %s fills the slot of task %d", p.Name, sl.task)
+		}
+	}
+	if sl := at.filledBy(pod("one", "1", id.String())); sl == nil || sl.node != "n1" || sl.pod != "one" {
+		t.Fatalf("the pod of task 1 fills %+v", sl)
+	}
+	if sl := at.filledBy(pod("two", "1", id.String())); sl != nil {
+		t.Error("two pods fill one slot")
+	}
+	if sl := at.filledBy(pod("one", "", "")); sl == nil || sl.task != 1 {
+		t.Error("the pod of a slot is not known again")
+	}
+}
