@@ -32,7 +32,7 @@ const (
 	writerResource = "tasks"
 	revisionNote   = pods.LabelPrefix + "revision" // on a policy
 	// revision is the least that this program needs: one more with each change that it relies on.
-	revision = 2
+	revision = 3
 )
 
 // policyWait is how long a policy that is there may take until the API server applies it. It looks

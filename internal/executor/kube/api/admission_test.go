@@ -22,7 +22,7 @@ import (
 
 // whole are the objects of a cluster in which all is as it should be.
 func whole() map[string]string {
-	policy := `{"metadata": {"annotations": {"comb.dev/revision": "2"}}, "spec": {"failurePolicy": "Fail", "validations": [{}]}}`
+	policy := `{"metadata": {"annotations": {"comb.dev/revision": "3"}}, "spec": {"failurePolicy": "Fail", "validations": [{}]}}`
 	binding := `{"spec": {"policyName": "%s", "validationActions": ["Deny"], "matchResources": {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}}}`
 	return map[string]string{
 		policyPath: `{"resources": [{"name": "validatingadmissionpolicies"}, {"name": "validatingadmissionpolicybindings"}]}`,
@@ -99,8 +99,8 @@ func TestCheckAdmission(t *testing.T) {
 		"no API":             {policyPath, `{"resources": [{"name": "validatingwebhookconfigurations"}]}`, "the API server does not serve it"},
 		"no group":           {policyPath, "", "the API server does not serve it"},
 		"no policy":          {pod, "", "ValidatingAdmissionPolicy comb-pods: it is missing"},
-		"ignoring policy":    {pod, `{"metadata": {"annotations": {"comb.dev/revision": "2"}}, "spec": {"failurePolicy": "Ignore", "validations": [{}]}}`, "its failurePolicy is Ignore"},
-		"empty policy":       {pod, `{"metadata": {"annotations": {"comb.dev/revision": "2"}}, "spec": {"failurePolicy": "Fail"}}`, "it refuses nothing"},
+		"ignoring policy":    {pod, `{"metadata": {"annotations": {"comb.dev/revision": "3"}}, "spec": {"failurePolicy": "Ignore", "validations": [{}]}}`, "its failurePolicy is Ignore"},
+		"empty policy":       {pod, `{"metadata": {"annotations": {"comb.dev/revision": "3"}}, "spec": {"failurePolicy": "Fail"}}`, "it refuses nothing"},
 		"old policy":         {pod, `{"spec": {"failurePolicy": "Fail", "validations": [{}]}}`, "it is of an older Comb"},
 		"newer policy":       {pod, `{"metadata": {"annotations": {"comb.dev/revision": "99"}}, "spec": {"failurePolicy": "Fail", "validations": [{}]}}`, ""},
 		"no binding":         {binding, "", "ValidatingAdmissionPolicyBinding comb-pods: it is missing"},
@@ -174,7 +174,7 @@ func variables(t *testing.T, list ...string) string {
 	for i := 0; i < len(list); i += 2 {
 		all = append(all, map[string]string{"name": list[i], "expression": list[i+1]})
 	}
-	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{revisionNote: "2"}},
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{revisionNote: "3"}},
 		"spec": map[string]any{"failurePolicy": "Fail", "validations": []any{1}, "variables": all}})
 	if err != nil {
 		t.Fatal(err)
