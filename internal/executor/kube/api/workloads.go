@@ -66,8 +66,8 @@ func handle[T any](changed func(T)) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{AddFunc: one, UpdateFunc: func(_, obj any) { one(obj) }, DeleteFunc: one}
 }
 
-// WatchWorkloads keeps a copy of all pods of the namespace, indexed ByOwner and ByNode, as pods of
-// others need it: without what their containers run. It calls changed with each pod that came,
+// WatchWorkloads keeps a copy of all pods of the namespace, indexed ByOwner, ByUID and ByNode, as
+// pods of others need it: without what their containers run. It calls changed with each pod that came,
 // changed or went, and asked with the result of each request.
 func (c Workloads) WatchWorkloads(changed func(*corev1.Pod), asked func(error)) (cache.Indexer, cache.Controller) {
 	ask := func(o metav1.ListOptions) *rest.Request {
@@ -89,7 +89,7 @@ func (c Workloads) WatchWorkloads(changed func(*corev1.Pod), asked func(error)) 
 			},
 		},
 		ObjectType: &corev1.Pod{}, Handler: handle(changed),
-		Indexers: cache.Indexers{ByOwner: byOwner, ByNode: byNode},
+		Indexers: cache.Indexers{ByOwner: byOwner, ByNode: byNode, ByUID: byUID},
 		Transform: func(obj any) (any, error) {
 			if p, ok := obj.(*corev1.Pod); ok {
 				slimWorkload(p)

@@ -171,7 +171,7 @@ func (e *Executor) say(of model.Foreign, reason, kind, text string) {
 	e.events[of.UID] = reason + kind
 	s, ok := e.find(types.UID(of.UID))
 	e.mu.Unlock()
-	if same || !ok || s.owner == nil {
+	if same || !ok {
 		return
 	}
 	if len(text) > eventLength {
@@ -179,10 +179,13 @@ func (e *Executor) say(of model.Foreign, reason, kind, text string) {
 	}
 	ctx, cancel := context.WithTimeout(e.ctx, 5*time.Second)
 	defer cancel()
-	on := []corev1.ObjectReference{{APIVersion: s.owner.GetAPIVersion(), Kind: s.owner.GetKind(),
-		Namespace: of.Namespace, Name: of.Name, UID: s.owner.GetUID()}}
+	var on []corev1.ObjectReference
+	if s.owner != nil {
+		on = append(on, corev1.ObjectReference{APIVersion: s.owner.GetAPIVersion(), Kind: s.owner.GetKind(),
+			Namespace: of.Namespace, Name: of.Name, UID: s.owner.GetUID()})
+	}
 	for _, p := range s.pods {
-		if !over(p) && len(on) <= podsTold {
+		if !over(p) && s.kind != &podKind && len(on) <= podsTold {
 			on = append(on, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: of.Namespace, Name: p.Name,
 				UID: p.UID})
 		}

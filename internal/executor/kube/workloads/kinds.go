@@ -4,8 +4,12 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/combsched/comb/internal/executor/kube/api"
 )
@@ -18,7 +22,44 @@ type kind struct {
 	end  func(*unstructured.Unstructured) (over, good bool, why string)
 }
 
-// kinds are all that Comb knows. Each has the field spec.suspend.
+// podKind is that of a pod that nothing makes: it stands for itself. It cannot be suspended, and is
+// deleted instead.
+var podKind = kind{api.ObjectKind{Version: "v1", Resource: "pods", Kind: "Pod"},
+	func(*unstructured.Unstructured) int64 { return 1 }, endOfPod}
+
+// asObject is a pod as what makes it.
+func asObject(p *corev1.Pod) *unstructured.Unstructured {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p)
+	if err != nil { // it came from the API server, so it can be written
+		return nil
+	}
+	u := &unstructured.Unstructured{Object: fields}
+	u.SetAPIVersion("v1")
+	u.SetKind("Pod")
+	return u
+}
+
+func endOfPod(u *unstructured.Unstructured) (over, good bool, why string) {
+	switch phase, _, _ := unstructured.NestedString(u.Object, "status", "phase"); corev1.PodPhase(phase) {
+	case corev1.PodSucceeded:
+		return true, true, ""
+	case corev1.PodFailed:
+		reason, _, _ := unstructured.NestedString(u.Object, "status", "reason")
+		message, _, _ := unstructured.NestedString(u.Object, "status", "message")
+		return true, false, cmp.Or(message, reason, "its pod failed")
+	}
+	return false, false, ""
+}
+
+// knows reports whether what makes a pod is of one of the kinds, or the pod makes itself.
+func knows(p *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(p)
+	return owner == nil || slices.ContainsFunc(kinds, func(k kind) bool {
+		return k.Kind == owner.Kind && strings.HasPrefix(owner.APIVersion, k.Group+"/")
+	})
+}
+
+// kinds are all that Comb knows, besides podKind. Each has the field spec.suspend.
 var kinds = []kind{
 	{api.ObjectKind{Group: "batch", Version: "v1", Resource: "jobs", Kind: "Job"}, podsOfJob, endOfJob},
 }

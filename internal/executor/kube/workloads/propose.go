@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/combsched/comb/internal/core"
@@ -27,6 +28,7 @@ func (e *Executor) propose(s seen, w *workload) (again time.Duration, err error)
 	e.mu.Unlock()
 	if s.owner == nil || s.owner.GetDeletionTimestamp() != nil {
 		e.forget(w)
+		e.sayUnknown(s)
 		return 0, nil
 	}
 	of := model.Foreign{Kind: s.kind.Kind, Namespace: s.sp.name, Name: s.owner.GetName(), UID: string(s.owner.GetUID())}
@@ -84,6 +86,18 @@ func (e *Executor) propose(s seen, w *workload) (again time.Duration, err error)
 		w.job, w.told = reply.Answer.Job, false
 	}
 	return 0, nil
+}
+
+// sayUnknown says of pods at their gates that what makes them is of no kind that Comb places.
+func (e *Executor) sayUnknown(s seen) {
+	for _, p := range s.pods {
+		if owner := metav1.GetControllerOf(p); owner != nil && gated(p) && !over(p) && !knows(p) {
+			of := model.Foreign{Kind: owner.Kind, Namespace: p.Namespace, Name: owner.Name, UID: string(owner.UID)}
+			e.say(of, eventRefused, owner.Kind, "Comb places pods of Jobs, and pods that nothing makes: "+
+				"what makes this one is a "+owner.Kind+"; let a Job make it, or leave out its GPUs")
+			return
+		}
+	}
 }
 
 // forget drops what is known of an object that is gone.

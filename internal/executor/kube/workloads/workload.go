@@ -36,6 +36,7 @@ type attempt struct {
 	known  bool // it may have begun before this server did
 	stop   bool
 	begun  bool         // gates were opened for it
+	goesOn bool         // its object was seen not to be suspended
 	ending model.Action // why it is to stop
 	slots  []slot
 }
@@ -81,8 +82,8 @@ func (e *Executor) workloadOf(of model.Foreign) *workload {
 // seen is what is there of a workload now.
 type seen struct {
 	sp    *space
-	kind  *kind                      // nil: nothing makes the pod
-	owner *unstructured.Unstructured // nil: it is gone, or nothing makes the pod
+	kind  *kind                      // of the owner
+	owner *unstructured.Unstructured // nil: it is gone, or of a kind that Comb does not know
 	pods  []*corev1.Pod              // those of its making, by index and name
 }
 
@@ -109,6 +110,10 @@ func (e *Executor) find(uid types.UID) (s seen, ok bool) {
 			if found, _ := sp.owners[i].ByIndex(api.ByUID, string(uid)); len(found) > 0 {
 				s.kind, s.owner = &kinds[i], found[0].(*unstructured.Unstructured)
 			}
+		}
+		if alone, _ := sp.pods.ByIndex(api.ByUID, string(uid)); len(alone) > 0 && s.owner == nil {
+			p := alone[0].(*corev1.Pod)
+			s.kind, s.owner, s.pods = &podKind, asObject(p), []*corev1.Pod{p}
 		}
 		if s.owner != nil || w != nil || len(s.pods) > 0 {
 			slices.SortFunc(s.pods, inOrder)
@@ -167,6 +172,9 @@ func (e *Executor) look(uid types.UID) (again time.Duration, err error) {
 	case !ok && w != nil:
 		return time.Second, nil // its namespace is not known yet
 	case !ok:
+		e.mu.Lock()
+		delete(e.events, string(uid))
+		e.mu.Unlock()
 		return 0, nil
 	case w == nil || w.job == 0:
 		return e.propose(s, w)
@@ -256,10 +264,11 @@ func (e *Executor) drive(s seen, w *workload) (again time.Duration, err error) {
 	}
 	none := e.tell(s, at)
 	e.mu.Lock()
-	begun := at.begun
+	at.goesOn = at.goesOn || !suspended(s.owner)
+	byUser := at.begun && at.goesOn // else it is not heard yet that it goes on, since Comb wants it so
 	e.mu.Unlock()
 	switch {
-	case suspended(s.owner) && begun:
+	case suspended(s.owner) && byUser:
 		return 0, e.heldByUser(w)
 	case suspended(s.owner) && none:
 		return 0, e.suspend(s, false)
@@ -313,8 +322,8 @@ func (e *Executor) tell(s seen, at *attempt) (none bool) {
 		case p.Status.Phase == corev1.PodSucceeded:
 			sl.ended = true
 			facts = append(facts, model.TaskExited{Attempt: at.id, Task: sl.task, Exit: model.Exit{Own: true}})
-		case over(p):
-			sl.pod = "" // the object makes another, or has failed
+		case ended(p):
+			sl.pod = "" // the object makes another, or has failed; one that is asked to end still has its GPUs
 		case p.Status.Phase == corev1.PodRunning && !sl.started:
 			sl.started = true
 			facts = append(facts, model.TaskStarted{Attempt: at.id, Task: sl.task, Host: p.Status.PodIP})
@@ -436,10 +445,17 @@ func (e *Executor) openGate(c api.Workloads, w *workload, at *attempt, p *corev1
 	return err
 }
 
-// suspend suspends an object, or has it go on.
+// suspend suspends an object, or has it go on. A pod that nothing makes is deleted.
 func (e *Executor) suspend(s seen, on bool) error {
 	ctx, cancel := context.WithTimeout(e.ctx, 20*time.Second)
 	defer cancel()
+	if s.kind == &podKind {
+		p := s.pods[0]
+		if p.DeletionTimestamp != nil {
+			return nil
+		}
+		return s.sp.api.Delete(ctx, p.Name, p.UID, time.Duration(graceOf(p))*time.Microsecond)
+	}
 	return s.sp.api.PatchKind(ctx, s.kind.ObjectKind, s.owner.GetName(), s.owner.GetUID(),
 		map[string]any{"spec": map[string]any{"suspend": on}})
 }

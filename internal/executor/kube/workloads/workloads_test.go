@@ -138,3 +138,37 @@ func TestFilledAfterRestart(t *testing.T) {
 		t.Error("the pod of a slot is not known again")
 	}
 }
+
+func TestEndOfAPod(t *testing.T) {
+	for _, c := range []struct {
+		status     corev1.PodStatus
+		over, good bool
+		why        string
+	}{
+		{corev1.PodStatus{Phase: corev1.PodRunning}, false, false, ""},
+		{corev1.PodStatus{Phase: corev1.PodSucceeded}, true, true, ""},
+		{corev1.PodStatus{Phase: corev1.PodFailed}, true, false, "its pod failed"},
+		{corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "too much"}, true, false, "too much"},
+	} {
+		p := podAsking("alone", nil)
+		p.Status = c.status
+		u := asObject(p)
+		if over, good, why := endOfPod(u); over != c.over || good != c.good || why != c.why || u.GetName() != "alone" {
+			t.Errorf("of pod %s with %+v is told %v, %v, %q", u.GetName(), c.status, over, good, why)
+		}
+	}
+}
+
+func TestKindsThatAreKnown(t *testing.T) {
+	yes := true
+	kinds := map[string]bool{"": true, "batch/v1 Job": true, "apps/v1 ReplicaSet": false, "other.io/v1 Job": false}
+	for of, want := range kinds {
+		p := podAsking("p", nil)
+		if version, kind, ok := strings.Cut(of, " "); ok {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, UID: "u", Controller: &yes}}
+		}
+		if knows(p) != want {
+			t.Errorf("a pod of %q is known: %v", of, !want)
+		}
+	}
+}
