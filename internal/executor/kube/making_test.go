@@ -332,6 +332,30 @@ func TestFinalizerIsPutBack(t *testing.T) {
 	d.finish()
 }
 
+// A task is declared lost when its pod has said that it ended, and before the watch tells that the
+// pod is gone: its node is up at once.
+func TestLostAfterItsPodHasEnded(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, 41)
+	d.api.Linger()
+	d.change = func(o *kube.Options) { o.Limits.Gone = time.Hour }
+	d.restart()
+	at := d.of("v", "n0")
+	d.runsIn("comb", at, 0)
+	d.until("its start is told", func() bool { return d.told("TaskStarted") > 0 })
+	broken := apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
+	hold := func() { d.api.Troubles.Hold("pods", true) }
+	d.api.Troubles.Next("PATCH pods", simapi.Mishap{Status: broken, Then: hold})
+	pod := d.podOf(at, 0)
+	d.end(at)
+	d.until("its pod is gone", func() bool { return !slices.Contains(d.api.Objects("pods"), pod) })
+	d.e.Do(model.Action{Attempt: at, Lost: []int32{0}})
+	d.api.Troubles.Hold("pods", false)
+	d.until("its task is gone", func() bool { return d.e.Forget(at.Job) == nil })
+	d.until("n0 is up", func() bool { return !d.isDown("n0") })
+	d.finish()
+}
+
 // wasTaken reports whether takeAway has taken the pod of an attempt's only task away.
 func (d *driver) wasTaken(at model.AttemptID) bool {
 	d.mu.Lock()

@@ -729,7 +729,7 @@ func (e *Executor) refuse(t *podTask, f model.TaskRefused) error {
 
 // clean lets the pod of a task that is over be deleted, and then drops the task.
 func (e *Executor) clean(ctx context.Context, t *podTask, pod *corev1.Pod) (time.Duration, error) {
-	if pod == nil && (health{e}).isFenced(t) {
+	if pod == nil && t.released.IsZero() && (health{e}).isFenced(t) { // else it has said that it ended
 		return health{e}.dropVanished(t), nil
 	}
 	if pod == nil || !t.stray && pod.UID != t.record.UID {
