@@ -67,8 +67,8 @@ func handle[T any](changed func(T)) cache.ResourceEventHandlerFuncs {
 }
 
 // WatchWorkloads keeps a copy of all pods of the namespace, indexed ByOwner, ByUID and ByNode, as
-// pods of others need it: without what their containers run. It calls changed with each pod that came,
-// changed or went, and asked with the result of each request.
+// pods of others need it: without what their containers run. It calls changed with each pod that
+// came, changed or went, and asked with the result of each request.
 func (c Workloads) WatchWorkloads(changed func(*corev1.Pod), asked func(error)) (cache.Indexer, cache.Controller) {
 	ask := func(o metav1.ListOptions) *rest.Request {
 		return c.rest.Get().Namespace(c.namespace).Resource("pods").VersionedParams(&o, c.params)
