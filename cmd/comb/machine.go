@@ -385,7 +385,7 @@ func (d *daemon) openKube(ctx context.Context) error {
 		KeyFile: filepath.Join(d.flags.data, "pod-key"),
 		Cluster: d.store.ClusterID(), Tell: d.live.Tell, Secrets: d.secrets(ctx), Identity: identities(d.people),
 		Storage: d.storage, Leaves: d.leavesOf, Namespace: d.namespaceOf, InfiniBand: d.infinibandOf,
-		Workloads: d.workloadSpaces, LeftOn: d.leftOn,
+		Workloads: d.workloadSpaces, LeftOn: d.leftOn, CameUp: d.cameUp,
 		WhyEnded: d.whyEnded, Work: d.flags.kube.Work, DiskMB: int64(d.flags.boxDisk.MemoryFlag),
 		MostMB: d.flags.boxDisk.Most(), ServerLink: way, PullSecrets: d.flags.kube.PullSecrets, Code: code,
 		Log: d.log, Limits: kube.Within(d.flags.pullTimeout)})

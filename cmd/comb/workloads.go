@@ -46,6 +46,13 @@ func (d *daemon) leftOn(node string) (pod string, known bool) {
 	return "", false
 }
 
+// cameUp has it told again what runs of workloads on a node that is up again.
+func (d *daemon) cameUp(node string) {
+	if w := d.workloads.Load(); w != nil {
+		w.CameUp(node)
+	}
+}
+
 // workloadSpaces are the namespaces whose pods of others are jobs, in the present configuration.
 func (d *daemon) workloadSpaces() (names []string) {
 	d.readState(func(s *core.State) {

@@ -55,6 +55,8 @@ type Options struct {
 	// none. Such a node is down. known is false until that is known; then nothing is told of the
 	// node. nil: there are no workloads.
 	LeftOn func(node string) (pod string, known bool)
+	// CameUp is called once a node was told to be up: what runs there of workloads is told again.
+	CameUp func(node string)
 	// InfiniBand reports whether tasks of a virtual cluster may have RDMA network devices, and
 	// whether that is known yet. nil: none may.
 	InfiniBand func(cell.VCName) (may, known bool)

@@ -18,7 +18,13 @@ func TestLeftOnANode(t *testing.T) {
 	none := ""
 	left.Store(&none)
 	unknown.Store(true)
+	var ups atomic.Int64
 	d.change = func(o *kube.Options) {
+		o.CameUp = func(node string) {
+			if node == "n0" {
+				ups.Add(1)
+			}
+		}
 		o.LeftOn = func(node string) (string, bool) {
 			if node != "n0" {
 				return "", true
@@ -39,7 +45,12 @@ func TestLeftOnANode(t *testing.T) {
 	d.until("n0 is down", func() bool {
 		return d.isDown("n0") && strings.HasSuffix(d.whyDown("n0"), "are still there: tenant/train-0")
 	})
+	before := ups.Load()
 	is("")
 	d.until("n0 is up", func() bool { return !d.isDown("n0") })
+	d.until("what runs there is told again", func() bool { return ups.Load() > 0 })
+	if before > 0 {
+		t.Error("a node that is down is said to have come up")
+	}
 	d.finish()
 }

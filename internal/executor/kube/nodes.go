@@ -111,6 +111,9 @@ func (h health) changed(name string) {
 		h.o.Tell(model.NodeHealth{Node: cell.NodeName(name), Up: why == "", Reason: why})
 		if why == "" {
 			h.tellTasks(name)
+			if h.o.CameUp != nil {
+				h.o.CameUp(name)
+			}
 		}
 	}
 	if n != nil {

@@ -46,6 +46,7 @@ type slot struct {
 	node    string
 	pod     types.UID // "": none yet
 	started bool
+	told    bool // that it has started, since its node came up last
 	ended   bool
 	lost    bool // it counts as ended by the loss of its node
 }
@@ -324,8 +325,8 @@ func (e *Executor) tell(s seen, at *attempt) (none bool) {
 			facts = append(facts, model.TaskExited{Attempt: at.id, Task: sl.task, Exit: model.Exit{Own: true}})
 		case ended(p):
 			sl.pod = "" // the object makes another, or has failed; one that is asked to end still has its GPUs
-		case p.Status.Phase == corev1.PodRunning && !sl.started:
-			sl.started = true
+		case p.Status.Phase == corev1.PodRunning && !sl.told:
+			sl.started, sl.told = true, true
 			facts = append(facts, model.TaskStarted{Attempt: at.id, Task: sl.task, Host: p.Status.PodIP})
 			none = false
 		default:

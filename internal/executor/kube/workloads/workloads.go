@@ -245,6 +245,20 @@ func (e *Executor) LeftOn(node string) (pod string, known bool) {
 	return "", e.watches
 }
 
+// CameUp has it told again what runs on a node: while the node was down its tasks were unknown.
+func (e *Executor) CameUp(node string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, w := range e.attempts { // in any order
+		for i := range w.at.slots {
+			if sl := &w.at.slots[i]; sl.node == node && sl.told {
+				sl.told = false
+				e.queue.Add(types.UID(w.of.UID))
+			}
+		}
+	}
+}
+
 // isLeft reports whether a pod with an open gate is of no attempt that lives. e.mu is held.
 func (e *Executor) isLeft(p *corev1.Pod) bool {
 	w := e.all[ownerUID(p)]

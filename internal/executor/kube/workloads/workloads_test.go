@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/combsched/comb/internal/core/cell"
 	"github.com/combsched/comb/internal/core/model"
@@ -170,5 +171,39 @@ func TestKindsThatAreKnown(t *testing.T) {
 		if knows(p) != want {
 			t.Errorf("a pod of %q is known: %v", of, !want)
 		}
+	}
+}
+
+// TestToldAgain: what runs on a node that was down is told to have started once more, and counts as
+// started meanwhile.
+func TestToldAgain(t *testing.T) {
+	var told []model.Fact
+	e := &Executor{o: Options{Tell: func(f model.Fact) { told = append(told, f) }},
+		attempts: map[model.AttemptID]*workload{}, queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.DefaultTypedControllerRateLimiter[types.UID]())}
+	p := podAsking("p", nil)
+	p.Spec.SchedulingGates, p.Status.Phase = nil, corev1.PodRunning
+	at := &attempt{id: model.AttemptID{Job: 1, N: 1}, slots: []slot{{node: "n0", pod: p.UID}}}
+	e.attempts[at.id] = &workload{job: 1, at: at}
+	s := seen{pods: []*corev1.Pod{p}}
+	for _, step := range []struct {
+		up   string
+		want int
+	}{{"", 1}, {"", 1}, {"n1", 1}, {"n0", 2}, {"", 2}} {
+		if step.up != "" {
+			e.CameUp(step.up)
+		}
+		if e.tell(s, at); len(told) != step.want || !at.slots[0].started {
+			t.Fatalf("after %q came up %d facts were told, want %d; started: %v", step.up, len(told), step.want,
+				at.slots[0].started)
+		}
+	}
+	p.DeletionTimestamp = &metav1.Time{}
+	if e.tell(s, at) || at.slots[0].pod != p.UID {
+		t.Error("a pod that is asked to end has given its slot back")
+	}
+	p.Status.Phase = corev1.PodFailed
+	if !e.tell(s, at) || at.slots[0].pod != "" {
+		t.Error("a pod that has failed keeps its slot")
 	}
 }
