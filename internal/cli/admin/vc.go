@@ -197,7 +197,7 @@ func (a *commands) nodeCommand() *cobra.Command {
 			case err == nil && out.Repeated && was.By == "":
 				said = "nothing was changed: " + was.Reason
 			case err == nil:
-				if now, err := c.Node(ctx, n); err == nil && now.Cordoned && now.By == "" {
+				if now, err := c.Node(ctx, n); err == nil && now.Cordoned && now.By == "" && now.Reason != "" {
 					said = "uncordoned in Comb; " + now.Reason
 				}
 			}

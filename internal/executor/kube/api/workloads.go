@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/combsched/comb/internal/executor/kube/pods"
 )
 
 // Workloads is a Client for pods that others make, and for what makes these.
@@ -32,6 +34,16 @@ const ByNode = "node"
 func byNode(obj any) ([]string, error) {
 	if p, ok := obj.(*corev1.Pod); ok && p.Spec.NodeName != "" {
 		return []string{p.Spec.NodeName}, nil
+	}
+	return nil, nil
+}
+
+// ByOpened is the index of WatchWorkloads by the attempt for which Comb opened a pod.
+const ByOpened = "opened"
+
+func byOpened(obj any) ([]string, error) {
+	if p, ok := obj.(*corev1.Pod); ok && p.Labels[pods.OpenedLabel] != "" {
+		return []string{p.Labels[pods.OpenedLabel]}, nil
 	}
 	return nil, nil
 }
@@ -66,9 +78,9 @@ func handle[T any](changed func(T)) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{AddFunc: one, UpdateFunc: func(_, obj any) { one(obj) }, DeleteFunc: one}
 }
 
-// WatchWorkloads keeps a copy of all pods of the namespace, indexed ByOwner, ByUID and ByNode, as
-// pods of others need it: without what their containers run. It calls changed with each pod that
-// came, changed or went, and asked with the result of each request.
+// WatchWorkloads keeps a copy of all pods of the namespace, indexed ByOwner, ByUID, ByNode and
+// ByOpened, as pods of others need it: without what their containers run. It calls changed with
+// each pod that came, changed or went, and asked with the result of each request.
 func (c Workloads) WatchWorkloads(changed func(*corev1.Pod), asked func(error)) (cache.Indexer, cache.Controller) {
 	ask := func(o metav1.ListOptions) *rest.Request {
 		return c.rest.Get().Namespace(c.namespace).Resource("pods").VersionedParams(&o, c.params)
@@ -89,7 +101,7 @@ func (c Workloads) WatchWorkloads(changed func(*corev1.Pod), asked func(error)) 
 			},
 		},
 		ObjectType: &corev1.Pod{}, Handler: handle(changed),
-		Indexers: cache.Indexers{ByOwner: byOwner, ByNode: byNode, ByUID: byUID},
+		Indexers: cache.Indexers{ByOwner: byOwner, ByNode: byNode, ByUID: byUID, ByOpened: byOpened},
 		Transform: func(obj any) (any, error) {
 			if p, ok := obj.(*corev1.Pod); ok {
 				slimWorkload(p)

@@ -31,7 +31,8 @@ const (
 	JobLabel     = "comb.dev/job"
 	VCLabel      = "comb.dev/virtual-cluster"
 	TaskLabel    = "comb.dev/task"
-	gangLabel    = "comb.dev/gang" // the attempt: its service selects by it
+	OpenedLabel  = "comb.dev/opened-for" // the attempt for which Comb opened a pod of others
+	gangLabel    = "comb.dev/gang"       // the attempt: its service selects by it
 	sealNote     = "comb.dev/seal"
 	// Finalizer keeps a pod, even one deleted by force, until its end is known and its log is
 	// read.

@@ -80,6 +80,15 @@ func (e *Executor) adopt() bool {
 	return true
 }
 
+// waitsEvery is how often, at most, it is said of one object why it waits.
+const waitsEvery = 10 * time.Second
+
+// lastEvent is what was said of an object last.
+type lastEvent struct {
+	kind string
+	at   time.Time
+}
+
 // waits is why a job waits.
 type waits struct {
 	w    *workload
@@ -167,8 +176,11 @@ func (e *Executor) jobEnded(w *workload, id model.JobID) {
 // It is for people, and holds up nothing.
 func (e *Executor) say(of model.Foreign, reason, kind, text string) {
 	e.mu.Lock()
-	same := e.events[of.UID] == reason+kind
-	e.events[of.UID] = reason + kind
+	last, now := e.events[of.UID], time.Now()
+	same := last.kind == reason+kind || reason == eventWaits && now.Sub(last.at) < waitsEvery
+	if !same {
+		e.events[of.UID] = lastEvent{reason + kind, now}
+	}
 	s, ok := e.find(types.UID(of.UID))
 	e.mu.Unlock()
 	if same || !ok {

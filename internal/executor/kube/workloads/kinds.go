@@ -67,6 +67,10 @@ var kinds = []kind{
 // podsOfJob is how many pods a Job has at once.
 func podsOfJob(u *unstructured.Unstructured) int64 {
 	n := number(u, 1, "spec", "parallelism")
+	_, set, _ := unstructured.NestedInt64(u.Object, "spec", "completions")
+	if !set && number(u, 0, "status", "succeeded") > 0 {
+		return min(n, number(u, 0, "status", "active")) // once one has succeeded no more are made
+	}
 	if left := number(u, n, "spec", "completions") - number(u, 0, "status", "succeeded"); left < n {
 		n = left
 	}

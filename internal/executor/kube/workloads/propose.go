@@ -71,7 +71,8 @@ func (e *Executor) propose(s seen, w *workload) (again time.Duration, err error)
 	reply := e.o.Give(e.ctx, model.Submit{Meta: meta, Job: job})
 	if r := reply.Refusal; r != nil && r.Kind == model.Conflict {
 		job.Name += model.JobName("-" + of.UID[:min(len(of.UID), 5)]) // its user has another job of that name
-		reply = e.o.Give(e.ctx, model.Submit{Meta: model.Meta{Subject: job.User}, Job: job})
+		meta.Key += "-named"
+		reply = e.o.Give(e.ctx, model.Submit{Meta: meta, Job: job})
 	}
 	switch {
 	case reply.Refusal != nil:
@@ -161,6 +162,9 @@ func graceOf(p *corev1.Pod) model.Duration {
 	return 30 * model.Second
 }
 
+// mostPods is how many pods a workload can have at once.
+const mostPods = 512
+
 // roleOf is what the pods of a workload ask for, which must be the same of each.
 func (e *Executor) roleOf(skus []cell.SKU, list []*corev1.Pod) (role model.Role, why string) {
 	role = model.Role{Name: "pod", Tasks: int32(len(list)), MinFailed: 1, MinSucceeded: int32(len(list))}
@@ -170,6 +174,13 @@ func (e *Executor) roleOf(skus []cell.SKU, list []*corev1.Pod) (role model.Role,
 			return role, fmt.Sprintf("its pods %s and %s ask for different devices, which one group cannot",
 				list[0].Name, p.Name)
 		}
+	}
+	if len(asks) != 1 {
+		return role, fmt.Sprintf("its pods ask for devices of %d kinds (%s), and a group can have those of one",
+			len(asks), strings.Join(sortedKeys(asks), ", "))
+	}
+	if len(list) > mostPods {
+		return role, fmt.Sprintf("it has %d pods at once, and a group has at most %d", len(list), mostPods)
 	}
 	for i := range skus {
 		sku := &skus[i]

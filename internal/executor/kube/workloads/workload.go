@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/combsched/comb/internal/core"
 	"github.com/combsched/comb/internal/core/model"
 	"github.com/combsched/comb/internal/executor/kube/api"
 	"github.com/combsched/comb/internal/executor/kube/pods"
@@ -24,21 +25,20 @@ type workload struct {
 	job  model.JobID // 0: none that has not ended
 	at   *attempt    // nil: the job waits
 	told bool        // the server was told that the object is gone
-	held bool        // the job is held, since a user suspended the object
 	over bool        // its job has ended, and the object is to make no pods any more
 }
 
 // attempt is an attempt of the job. Each task of it is a slot, which a pod fills. The object may
 // fill it again after a pod that failed.
 type attempt struct {
-	id     model.AttemptID
-	start  *model.Start
-	known  bool // it may have begun before this server did
-	stop   bool
-	begun  bool         // gates were opened for it
-	goesOn bool         // its object was seen not to be suspended
-	ending model.Action // why it is to stop
-	slots  []slot
+	id       model.AttemptID
+	start    *model.Start
+	known    bool // it may have begun before this server did
+	stop     bool
+	begun    bool         // gates were opened for it
+	requeued bool         // the server was told that a user suspended its object
+	ending   model.Action // why it is to stop
+	slots    []slot
 }
 
 type slot struct {
@@ -92,8 +92,9 @@ type seen struct {
 // that is in its namespace is known.
 func (e *Executor) find(uid types.UID) (s seen, ok bool) {
 	w := e.all[uid]
-	for _, sp := range e.spaces { // in any order: at most one has it
-		if w != nil && w.of.Namespace != sp.name {
+	for _, name := range sortedKeys(e.spaces) {
+		sp := e.spaces[name]
+		if w != nil && w.of.Namespace != name {
 			continue
 		}
 		if !sp.synced() {
@@ -102,26 +103,52 @@ func (e *Executor) find(uid types.UID) (s seen, ok bool) {
 			}
 			continue
 		}
-		s.sp = sp
-		made, _ := sp.pods.ByIndex(api.ByOwner, string(uid))
-		for _, obj := range made {
-			s.pods = append(s.pods, obj.(*corev1.Pod))
+		one := sp.find(uid)
+		if w != nil && w.at != nil {
+			one.addOpened(w.at.id)
 		}
-		for i := range kinds {
-			if found, _ := sp.owners[i].ByIndex(api.ByUID, string(uid)); len(found) > 0 {
-				s.kind, s.owner = &kinds[i], found[0].(*unstructured.Unstructured)
-			}
-		}
-		if alone, _ := sp.pods.ByIndex(api.ByUID, string(uid)); len(alone) > 0 && s.owner == nil {
-			p := alone[0].(*corev1.Pod)
-			s.kind, s.owner, s.pods = &podKind, asObject(p), []*corev1.Pod{p}
-		}
-		if s.owner != nil || w != nil || len(s.pods) > 0 {
-			slices.SortFunc(s.pods, inOrder)
-			return s, true
+		switch {
+		case one.owner != nil || w != nil:
+			return one, true
+		case len(one.pods) > 0 && !ok: // unless its owner is in another namespace: then these only say so
+			s, ok = one, true
 		}
 	}
-	return s, false
+	return s, ok
+}
+
+// find looks for an object and its pods in the copies of a namespace.
+func (sp *space) find(uid types.UID) seen {
+	s := seen{sp: sp}
+	made, _ := sp.pods.ByIndex(api.ByOwner, string(uid))
+	for _, obj := range made {
+		s.pods = append(s.pods, obj.(*corev1.Pod))
+	}
+	for i := range kinds {
+		if found, _ := sp.owners[i].ByIndex(api.ByUID, string(uid)); len(found) > 0 {
+			s.kind, s.owner = &kinds[i], found[0].(*unstructured.Unstructured)
+		}
+	}
+	if alone, _ := sp.pods.ByIndex(api.ByUID, string(uid)); len(alone) > 0 && s.owner == nil {
+		p := alone[0].(*corev1.Pod)
+		s.kind, s.owner, s.pods = &podKind, asObject(p), []*corev1.Pod{p}
+	}
+	slices.SortFunc(s.pods, inOrder)
+	return s
+}
+
+// addOpened adds the pods that were opened for an attempt and name another owner now, or none.
+func (s *seen) addOpened(id model.AttemptID) {
+	known := map[types.UID]bool{}
+	for _, p := range s.pods {
+		known[p.UID] = true
+	}
+	opened, _ := s.sp.pods.ByIndex(api.ByOpened, id.String())
+	for _, obj := range opened {
+		if p := obj.(*corev1.Pod); !known[p.UID] {
+			s.pods = append(s.pods, p)
+		}
+	}
 }
 
 // inOrder orders the pods of an object as it numbers them.
@@ -190,19 +217,28 @@ func (e *Executor) lookAtWaiting(s seen, w *workload) error {
 	if s.owner == nil || s.owner.GetDeletionTimestamp() != nil {
 		return e.objectGone(w)
 	}
+	byUser := suspended(s.owner) && s.owner.GetAnnotations()[SuspendedNote] == ""
+	var held *model.HoldStatus
 	e.mu.Lock()
-	job, release := w.job, w.held && !suspended(s.owner)
+	job := w.job
 	e.mu.Unlock()
-	if !release {
-		return nil
+	e.o.Read(func(st *core.State) {
+		if j, ok := st.Job(job); ok {
+			held = j.Held
+		}
+	})
+	switch {
+	case byUser && held == nil:
+		return e.o.Give(e.ctx, model.Hold{Meta: system, Job: job, On: true, Reason: heldText(w)}).Err
+	case !byUser && held != nil && held.By == system.Subject && held.Reason == heldText(w):
+		return e.o.Give(e.ctx, model.Hold{Meta: system, Job: job}).Err
 	}
-	reply := e.o.Give(e.ctx, model.Hold{Meta: system, Job: job})
-	if reply.Err == nil {
-		e.mu.Lock()
-		w.held = false
-		e.mu.Unlock()
-	}
-	return reply.Err
+	return nil
+}
+
+// heldText is why a job is held whose object a user suspended.
+func heldText(w *workload) string {
+	return w.of.String() + " was suspended by others than Comb; it waits until that ends"
 }
 
 // system gives the commands that follow from what users do with kubectl.
@@ -211,19 +247,16 @@ var system = model.Meta{Subject: "system"}
 // heldByUser has a job wait whose object a user suspended while it ran.
 func (e *Executor) heldByUser(w *workload) error {
 	e.mu.Lock()
-	job, held := w.job, w.held
+	job, at := w.job, w.at
+	again := at == nil || at.requeued
+	if at != nil {
+		at.requeued = true
+	}
 	e.mu.Unlock()
-	if held {
+	if again {
 		return nil
 	}
-	reply := e.o.Give(e.ctx, model.Requeue{Meta: system, Job: job, Hold: true,
-		Reason: w.of.String() + " was suspended by others than Comb; it waits until that ends"})
-	if reply.Err == nil {
-		e.mu.Lock()
-		w.held = true
-		e.mu.Unlock()
-	}
-	return reply.Err
+	return e.o.Give(e.ctx, model.Requeue{Meta: system, Job: job, Hold: true, Reason: heldText(w)}).Err
 }
 
 // objectGone stops the job of an object that was deleted.
@@ -259,22 +292,48 @@ func (e *Executor) drive(s seen, w *workload) (again time.Duration, err error) {
 		}
 		return 0, nil
 	}
-	if isOver, good, why := s.kind.end(s.owner); isOver {
+	none := e.tell(s, at)
+	switch isOver, good, why := s.kind.end(s.owner); {
+	case isOver && none:
 		e.exitAll(w, at, func(*slot) model.Exit { return exitOf(good, why) })
 		return 0, nil
-	}
-	none := e.tell(s, at)
-	e.mu.Lock()
-	at.goesOn = at.goesOn || !suspended(s.owner)
-	byUser := at.begun && at.goesOn // else it is not heard yet that it goes on, since Comb wants it so
-	e.mu.Unlock()
-	switch {
-	case suspended(s.owner) && byUser:
+	case isOver:
+		return 0, nil // pods that have not ended still have their GPUs
+	case suspended(s.owner) && s.owner.GetAnnotations()[SuspendedNote] == "":
 		return 0, e.heldByUser(w)
-	case suspended(s.owner) && none:
+	case suspended(s.owner) && none, !suspended(s.owner) && s.owner.GetAnnotations()[SuspendedNote] != "":
 		return 0, e.suspend(s, false)
 	}
+	e.endSurplus(s, at)
 	return 0, e.openGates(s, w, at)
+}
+
+// endSurplus ends slots for which the object makes no pods any more: so many have succeeded, or it
+// was told to make fewer.
+func (e *Executor) endSurplus(s seen, at *attempt) {
+	want := s.kind.want(s.owner)
+	var facts []model.Fact
+	e.mu.Lock()
+	var free []*slot
+	for i := range at.slots {
+		switch sl := &at.slots[i]; {
+		case sl.ended:
+		case sl.pod == "":
+			free = append(free, sl)
+		default:
+			want--
+		}
+	}
+	for int64(len(free)) > max(want, 0) && len(free) > 0 && s.kind.want(s.owner) > 0 {
+		sl := free[len(free)-1]
+		free = free[:len(free)-1]
+		sl.ended = true
+		facts = append(facts, model.TaskExited{Attempt: at.id, Task: sl.task, Exit: model.Exit{Own: true}})
+	}
+	e.mu.Unlock()
+	for _, f := range facts {
+		e.o.Tell(f)
+	}
 }
 
 // exitOf is how the tasks of an object ended that has ended as a whole.
@@ -320,9 +379,6 @@ func (e *Executor) tell(s seen, at *attempt) (none bool) {
 		}
 		at.begun = true
 		switch {
-		case p.Status.Phase == corev1.PodSucceeded:
-			sl.ended = true
-			facts = append(facts, model.TaskExited{Attempt: at.id, Task: sl.task, Exit: model.Exit{Own: true}})
 		case ended(p):
 			sl.pod = "" // the object makes another, or has failed; one that is asked to end still has its GPUs
 		case p.Status.Phase == corev1.PodRunning && !sl.told:
@@ -356,7 +412,7 @@ func (a *attempt) filledBy(p *corev1.Pod) *slot {
 			return &a.slots[i]
 		}
 	}
-	if gated(p) || p.Annotations[AttemptNote] != a.id.String() {
+	if gated(p) || p.Labels[pods.OpenedLabel] != a.id.String() {
 		return nil
 	}
 	task, err := strconv.ParseInt(p.Labels[pods.TaskLabel], 10, 32)
@@ -372,7 +428,7 @@ func (e *Executor) openGates(s seen, w *workload, at *attempt) error {
 	e.mu.Lock()
 	var waiting []*corev1.Pod
 	for _, p := range s.pods {
-		if gated(p) && !over(p) {
+		if gated(p) && !over(p) && at.start.Job.Roles[0].Launch.GPU == sum(asksOf(p)) {
 			waiting = append(waiting, p)
 		}
 	}
@@ -437,8 +493,8 @@ func (e *Executor) openGate(c api.Workloads, w *workload, at *attempt, p *corev1
 		}
 	}
 	set("/metadata/labels", p.Labels, map[string]string{pods.ClusterLabel: e.o.Cluster,
-		pods.JobLabel: strconv.FormatInt(int64(w.job), 10), pods.TaskLabel: strconv.Itoa(int(sl.task))})
-	set("/metadata/annotations", p.Annotations, map[string]string{AttemptNote: at.id.String()})
+		pods.JobLabel: strconv.FormatInt(int64(w.job), 10), pods.TaskLabel: strconv.Itoa(int(sl.task)),
+		pods.OpenedLabel: at.id.String()})
 	set("/spec/nodeSelector", p.Spec.NodeSelector, map[string]string{corev1.LabelHostname: sl.node})
 	ctx, cancel := context.WithTimeout(e.ctx, 20*time.Second)
 	defer cancel()
@@ -457,41 +513,57 @@ func (e *Executor) suspend(s seen, on bool) error {
 		}
 		return s.sp.api.Delete(ctx, p.Name, p.UID, time.Duration(graceOf(p))*time.Microsecond)
 	}
-	return s.sp.api.PatchKind(ctx, s.kind.ObjectKind, s.owner.GetName(), s.owner.GetUID(),
-		map[string]any{"spec": map[string]any{"suspend": on}})
+	note := any(nil)
+	if on {
+		note = "yes"
+	}
+	return s.sp.api.PatchKind(ctx, s.kind.ObjectKind, s.owner.GetName(), s.owner.GetUID(), map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{SuspendedNote: note}},
+		"spec":     map[string]any{"suspend": on}})
 }
 
-// end has an object make no pods any more, and tells of the tasks whose pods are gone.
+// end has an object make no pods any more, deletes its pods with the grace of the stop, and tells
+// of the tasks once these are gone.
 func (e *Executor) end(s seen, w *workload, at *attempt) (time.Duration, error) {
-	live := false
+	var live []*corev1.Pod
 	e.mu.Lock()
 	for _, p := range s.pods {
-		sl := at.filledBy(p)
-		live = live || !ended(p) && sl != nil && !sl.lost
-	}
-	e.mu.Unlock()
-	if s.owner != nil {
-		isOver, good, why := s.kind.end(s.owner)
-		switch {
-		case isOver && !live:
-			e.exitAll(w, at, func(*slot) model.Exit { return exitOf(good, why) })
-			return 0, nil
-		case !isOver && !suspended(s.owner):
-			if why := e.o.WhyEnded(at.ending); why != "" {
-				e.say(w.of, eventEnds, at.id.String(), why)
-			}
-			return 0, e.suspend(s, true)
+		if sl := at.filledBy(p); !ended(p) && sl != nil && !sl.lost {
+			live = append(live, p)
 		}
 	}
-	if live {
+	grace := time.Duration(at.ending.Grace) * time.Microsecond
+	e.mu.Unlock()
+	isOver, good, why, what := false, false, "", "deleted"
+	if s.owner != nil {
+		isOver, good, why = s.kind.end(s.owner)
+		what = "suspended"
+	}
+	if s.owner != nil && !isOver && !suspended(s.owner) && s.owner.GetDeletionTimestamp() == nil {
+		if text := e.o.WhyEnded(at.ending); text != "" {
+			e.say(w.of, eventEnds, at.id.String(), text)
+		}
+		if err := e.suspend(s, true); err != nil && !api.Missing(err) {
+			return 0, err
+		}
+	}
+	for _, p := range live {
+		if p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil &&
+			time.Duration(*p.DeletionGracePeriodSeconds)*time.Second <= grace {
+			continue
+		}
+		if err := s.sp.api.Delete(e.ctx, p.Name, p.UID, grace); err != nil {
+			return 0, err
+		}
+	}
+	if len(live) > 0 {
 		return 0, nil
 	}
-	what := "suspended"
-	if s.owner == nil {
-		what = "deleted"
-	}
 	e.exitAll(w, at, func(sl *slot) model.Exit {
-		if !sl.started {
+		switch {
+		case isOver:
+			return exitOf(good, why)
+		case !sl.started:
 			return model.Exit{Cause: model.NeverStarted}
 		}
 		text := fmt.Sprintf("its pod ended when %s was %s", w.of.String(), what)

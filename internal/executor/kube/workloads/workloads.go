@@ -39,8 +39,8 @@ const (
 	Gate = "comb.dev/place"
 	// CreatorNote is the annotation that says which user made an object.
 	CreatorNote = "comb.dev/creator"
-	// AttemptNote is the annotation that says for which attempt Comb opened a pod's gate.
-	AttemptNote = "comb.dev/attempt"
+	// SuspendedNote is the annotation that says that Comb suspended an object, and no user.
+	SuspendedNote = "comb.dev/suspended"
 	// SpaceLabel is on namespaces in which admission gates pods.
 	SpaceLabel = "comb.dev/workloads"
 )
@@ -71,6 +71,8 @@ type Executor struct {
 	executor.Executor
 	o       Options
 	queue   workqueue.TypedRateLimitingInterface[types.UID]
+	nodes   workqueue.TypedInterface[string] // that are to be looked at
+	began   time.Time
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -80,9 +82,9 @@ type Executor struct {
 	watches  bool              // it is known which these are
 	all      map[types.UID]*workload
 	attempts map[model.AttemptID]*workload
-	adopted  bool              // the jobs of before are known
-	swept    bool              // from now on a pod of an attempt that is not live is ended
-	events   map[string]string // what was said of an object last, by UID
+	adopted  bool                 // the jobs of before are known
+	swept    bool                 // from now on a pod of an attempt that is not live is ended
+	events   map[string]lastEvent // by the UID of an object
 }
 
 var (
@@ -95,15 +97,20 @@ var (
 const (
 	workers   = 16
 	lookEvery = time.Second
+	// knownWithin is how long nothing is told of nodes, after a start, since the pods of some
+	// namespace are not known yet.
+	knownWithin = time.Minute
 )
 
 // New returns an Executor over another one. It watches nothing until Watch says what.
 func New(o Options) *Executor {
 	e := &Executor{Executor: o.Own, o: o, spaces: map[string]*space{}, all: map[types.UID]*workload{},
-		attempts: map[model.AttemptID]*workload{}, events: map[string]string{},
+		attempts: map[model.AttemptID]*workload{}, events: map[string]lastEvent{},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](50*time.Millisecond, 15*time.Second))}
+	e.nodes, e.began = workqueue.NewTyped[string](), time.Now()
 	e.ctx, e.stop = context.WithCancel(context.Background())
+	e.goes(e.lookAtNodes)
 	for range workers {
 		e.goes(e.work)
 	}
@@ -123,6 +130,7 @@ func (e *Executor) goes(f func()) {
 func (e *Executor) Close() {
 	e.stop()
 	e.queue.ShutDown()
+	e.nodes.ShutDown()
 	e.running.Wait()
 	e.Executor.Close()
 }
@@ -136,11 +144,11 @@ func (e *Executor) Conditions() []executor.Condition {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, name := range sortedKeys(e.spaces) {
-		if sp := e.spaces[name]; sp.refused != "" {
+		for _, resource := range sortedKeys(e.spaces[name].refused) {
 			list = append(list, executor.Condition{Admin: true, Text: fmt.Sprintf(
 				"the workloads of namespace %s cannot be seen: %s; "+
 					"kubectl apply -n %s -f deploy/kubernetes/workloads.yaml gives Comb the rights",
-				name, sp.refused, name)})
+				name, e.spaces[name].refused[resource], name)})
 		}
 	}
 	return list
@@ -154,7 +162,7 @@ type space struct {
 	owners  []cache.Indexer // by the index of kinds
 	synced  func() bool
 	stop    context.CancelFunc
-	refused string // why the API server does not show what is there
+	refused map[string]string // why the API server does not show what is there, by resource
 }
 
 // Watch has the workloads of these namespaces watched from now on, and those of no other.
@@ -163,10 +171,10 @@ func (e *Executor) Watch(names []string) {
 	defer e.mu.Unlock()
 	if !e.watches {
 		e.watches = true
-		e.goes(func() { e.o.LookAt("") })
+		e.nodes.Add("")
 	}
 	for name, sp := range e.spaces {
-		if !slices.Contains(names, name) {
+		if !slices.Contains(names, name) && !e.hasJobs(name) {
 			sp.stop()
 			delete(e.spaces, name)
 		}
@@ -178,29 +186,48 @@ func (e *Executor) Watch(names []string) {
 	}
 }
 
+// hasJobs reports whether jobs of workloads of a namespace have not ended. e.mu is held.
+func (e *Executor) hasJobs(name string) bool {
+	for _, w := range e.all { // in any order
+		if w.of.Namespace == name && w.job != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // watch begins to watch a namespace.
 func (e *Executor) watch(name string) *space {
 	ctx, stop := context.WithCancel(e.ctx)
-	sp := &space{name: name, api: api.Workloads{Client: e.o.API.In(name)}, stop: stop}
-	asked := func(err error) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if sp.refused = ""; err != nil && api.NeverAccepts(err) {
-			sp.refused = api.ErrorText(err)
+	sp := &space{name: name, refused: map[string]string{}, api: api.Workloads{Client: e.o.API.In(name)}, stop: stop}
+	asked := func(resource string) func(error) {
+		return func(err error) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if delete(sp.refused, resource); err != nil && api.NeverAccepts(err) {
+				sp.refused[resource] = api.ErrorText(err)
+			}
 		}
 	}
 	var runs []cache.Controller
 	for _, k := range kinds {
 		changed := func(u *unstructured.Unstructured) { e.queue.Add(u.GetUID()) }
-		store, run := sp.api.WatchKind(k.ObjectKind, changed, asked)
+		store, run := sp.api.WatchKind(k.ObjectKind, changed, asked(k.Resource))
 		sp.owners, runs = append(sp.owners, store), append(runs, run)
 	}
 	store, run := sp.api.WatchWorkloads(func(p *corev1.Pod) {
 		e.queue.Add(ownerUID(p))
 		if e.opened(p) && p.Spec.NodeName != "" {
-			e.o.LookAt(p.Spec.NodeName)
+			e.nodes.Add(p.Spec.NodeName) // not from here: a look asks what this watch has seen
 		}
-	}, asked)
+		if id, ok := attemptOf(p); ok {
+			e.mu.Lock()
+			if w := e.attempts[id]; w != nil {
+				e.queue.Add(types.UID(w.of.UID)) // also where the pod names another owner now
+			}
+			e.mu.Unlock()
+		}
+	}, asked("pods"))
 	sp.pods, runs = store, append(runs, run)
 	sp.synced = func() bool {
 		return !slices.ContainsFunc(runs, func(c cache.Controller) bool { return !c.HasSynced() })
@@ -210,7 +237,7 @@ func (e *Executor) watch(name string) *space {
 	}
 	e.goes(func() {
 		if cache.WaitForCacheSync(ctx.Done(), sp.synced) {
-			e.o.LookAt("") // what is left on nodes is known now
+			e.nodes.Add("") // what is left on nodes is known now
 		}
 	})
 	return sp
@@ -218,7 +245,7 @@ func (e *Executor) watch(name string) *space {
 
 // opened reports whether Comb opened a pod's gate.
 func (e *Executor) opened(p *corev1.Pod) bool {
-	return p.Labels[pods.ClusterLabel] == e.o.Cluster && !gated(p)
+	return p.Labels[pods.ClusterLabel] == e.o.Cluster && p.Labels[pods.OpenedLabel] != "" && !gated(p)
 }
 
 // LeftOn names a pod that is still on a node though the attempt is over for which its gate was
@@ -230,7 +257,7 @@ func (e *Executor) LeftOn(node string) (pod string, known bool) {
 	for _, name := range sortedKeys(e.spaces) {
 		sp := e.spaces[name]
 		if !sp.synced() {
-			if sp.refused == "" {
+			if len(sp.refused) == 0 && time.Since(e.began) < knownWithin {
 				return "", false
 			}
 			continue
@@ -261,12 +288,19 @@ func (e *Executor) CameUp(node string) {
 
 // isLeft reports whether a pod with an open gate is of no attempt that lives. e.mu is held.
 func (e *Executor) isLeft(p *corev1.Pod) bool {
-	w := e.all[ownerUID(p)]
-	if w == nil || w.at == nil || p.Annotations[AttemptNote] != w.at.id.String() {
+	id, ok := attemptOf(p)
+	w := e.attempts[id]
+	if !ok || w == nil || w.at == nil || w.at.id != id {
 		return true
 	}
 	sl := w.at.filledBy(p)
 	return sl == nil || sl.lost
+}
+
+// attemptOf is the attempt for which a pod's gate was opened.
+func attemptOf(p *corev1.Pod) (id model.AttemptID, ok bool) {
+	n, err := fmt.Sscanf(p.Labels[pods.OpenedLabel], "%d.%d.%d", &id.Job, &id.Gang, &id.N)
+	return id, n == 3 && err == nil
 }
 
 // ownerUID is that of what makes a pod; of the pod itself where nothing does.
@@ -275,6 +309,18 @@ func ownerUID(p *corev1.Pod) types.UID {
 		return owner.UID
 	}
 	return p.UID
+}
+
+// lookAtNodes has it told which nodes can run tasks; "" stands for all.
+func (e *Executor) lookAtNodes() {
+	for {
+		node, closed := e.nodes.Get()
+		if closed {
+			return
+		}
+		e.o.LookAt(node)
+		e.nodes.Done(node)
+	}
 }
 
 func (e *Executor) work() {
@@ -323,9 +369,9 @@ func (e *Executor) Do(a model.Action) {
 		for _, task := range a.Lost {
 			sl := w.at.slot(task)
 			sl.lost = true
-			e.goes(func() { e.o.LookAt(sl.node) })
+			e.nodes.Add(sl.node)
 		}
-	default:
+	case a.Rotation == nil:
 		w.at.stop, w.at.ending = true, a
 	}
 	e.queue.Add(types.UID(w.of.UID))

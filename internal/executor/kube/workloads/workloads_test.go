@@ -33,6 +33,7 @@ func TestPodsOfAJob(t *testing.T) {
 		{map[string]any{"parallelism": int64(4), "completions": int64(6)}, map[string]any{"succeeded": int64(6)}, 0},
 		{map[string]any{"parallelism": int64(0)}, nil, 0},
 		{map[string]any{"parallelism": "many"}, nil, 1},
+		{map[string]any{"parallelism": int64(4)}, map[string]any{"succeeded": int64(1), "active": int64(2)}, 2},
 	} {
 		if got := podsOfJob(jobWith(c.spec, c.status)); got != c.want {
 			t.Errorf("a Job of %v with %v has %d pods at once, want %d", c.spec, c.status, got, c.want)
@@ -100,10 +101,12 @@ func TestRoleOfPods(t *testing.T) {
 	if why != "" || len(role.SKUs) != 1 || role.SKUs[0] != "MIG" {
 		t.Errorf("a pod of a part is %+v: %s", role, why)
 	}
+	both := podAsking("a", map[corev1.ResourceName]int64{"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": 1})
 	amd := podAsking("a", map[corev1.ResourceName]int64{"amd.com/gpu": 1})
 	for want, list := range map[string][]*corev1.Pod{
-		"its pods a and b ask for different devices":    {podAsking("a", gpus(1)), podAsking("b", gpus(2))},
-		"no nodes of the cluster file have amd.com/gpu": {amd},
+		"its pods a and b ask for different devices":                                  {podAsking("a", gpus(1)), podAsking("b", gpus(2))},
+		"no nodes of the cluster file have amd.com/gpu":                               {amd},
+		"its pods ask for devices of 2 kinds (nvidia.com/gpu, nvidia.com/mig-1g.5gb)": {both},
 	} {
 		if _, why := e.roleOf(skus, list); !strings.HasPrefix(why, want) {
 			t.Errorf("got %q, want %q", why, want)
@@ -119,7 +122,7 @@ func TestFilledAfterRestart(t *testing.T) {
 	pod := func(name, task, attempt string) *corev1.Pod {
 		p := podAsking(name, nil)
 		p.Spec.SchedulingGates = nil
-		p.Labels, p.Annotations = map[string]string{pods.TaskLabel: task}, map[string]string{AttemptNote: attempt}
+		p.Labels = map[string]string{pods.TaskLabel: task, pods.OpenedLabel: attempt}
 		return p
 	}
 	none := []*corev1.Pod{pod("old", "1", "7.0.1"), pod("odd", "x", id.String()), pod("more", "2", id.String()),
@@ -205,5 +208,33 @@ func TestToldAgain(t *testing.T) {
 	p.Status.Phase = corev1.PodFailed
 	if !e.tell(s, at) || at.slots[0].pod != "" {
 		t.Error("a pod that has failed keeps its slot")
+	}
+}
+
+// TestSurplusSlots: slots for which a Job makes no pods any more end well; those that it will fill
+// stay, and so do all of a Job that is told to make none for now.
+func TestSurplusSlots(t *testing.T) {
+	for _, c := range []struct {
+		spec, status map[string]any
+		filled       int
+		want         int // facts
+	}{
+		{map[string]any{"parallelism": int64(3), "completions": int64(3)}, nil, 3, 0},
+		{map[string]any{"parallelism": int64(3), "completions": int64(3)}, nil, 1, 0},
+		{map[string]any{"parallelism": int64(3), "completions": int64(3)}, map[string]any{"succeeded": int64(1)}, 2, 1},
+		{map[string]any{"parallelism": int64(3), "completions": int64(9)}, map[string]any{"succeeded": int64(1)}, 2, 0},
+		{map[string]any{"parallelism": int64(1), "completions": int64(3)}, nil, 0, 2},
+		{map[string]any{"parallelism": int64(0)}, nil, 0, 0},
+	} {
+		var told []model.Fact
+		e := &Executor{o: Options{Tell: func(f model.Fact) { told = append(told, f) }}}
+		at := &attempt{id: model.AttemptID{Job: 1, N: 1}, slots: make([]slot, 3)}
+		for i := range c.filled {
+			at.slots[i].pod = types.UID(rune('a' + i))
+		}
+		e.endSurplus(seen{kind: &kinds[0], owner: jobWith(c.spec, c.status)}, at)
+		if len(told) != c.want {
+			t.Errorf("of a Job of %v with %v and %d pods %d tasks end, want %d", c.spec, c.status, c.filled, len(told), c.want)
+		}
 	}
 }
