@@ -260,10 +260,7 @@ func (d *daemon) checkNodes(c *model.Config) error {
 	if len(away) > 0 {
 		d.log.Warn("the Kubernetes cluster has no such nodes now: nothing starts there", "nodes", api.FirstFew(away))
 	}
-	if vc, both := model.WorkloadVCs(c)[d.kube.Namespace()]; both {
-		err = errors.Join(err, fmt.Errorf("virtual cluster %s: workloads.namespaces: namespace %s is the server's "+
-			"own, with the pods of Comb's jobs; name another", vc, d.kube.Namespace()))
-	}
+	err = errors.Join(err, d.checkWorkloads(c))
 	claims := slices.ContainsFunc(c.Cluster.SKUs, func(s cell.SKU) bool { return s.DRA.Class != "" })
 	lost, unasked, without := kube.CheckNamespaces(d.pods, model.Namespaces(c), hadSpaces, claims)
 	for _, why := range lost {

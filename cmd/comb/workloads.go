@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -36,6 +37,19 @@ func resourceOf(s cell.SKU) string {
 	usual := map[cell.DeviceKind]string{cell.NVIDIA: "nvidia.com/gpu", cell.AMD: "amd.com/gpu",
 		cell.TPU: "google.com/tpu"}
 	return cmp.Or(s.Resource, usual[s.Device])
+}
+
+// checkWorkloads refuses workloads in the namespace of Comb's own pods.
+func (d *daemon) checkWorkloads(c *model.Config) error {
+	if d.kube == nil {
+		return nil
+	}
+	vc, both := model.WorkloadVCs(c)[d.kube.Namespace()]
+	if !both {
+		return nil
+	}
+	return fmt.Errorf("virtual cluster %s: workloads.namespaces: namespace %s is the server's own, with the pods of "+
+		"Comb's jobs; name another", vc, d.kube.Namespace())
 }
 
 // leftOn names a pod of a workload that is left on a node; see kube.Options.
