@@ -294,7 +294,7 @@ func (e *Executor) isLeft(p *corev1.Pod) bool {
 		return true
 	}
 	sl := w.at.filledBy(p)
-	return sl == nil || sl.lost
+	return sl == nil || sl.lost || p.Spec.NodeName != "" && p.Spec.NodeName != sl.node // others bound it elsewhere
 }
 
 // attemptOf is the attempt for which a pod's gate was opened.

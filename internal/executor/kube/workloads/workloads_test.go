@@ -238,3 +238,35 @@ func TestSurplusSlots(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftPods: a pod is left on its node when its attempt is over, its task counts as lost, or it
+// is on another node than Comb gave it.
+func TestLeftPods(t *testing.T) {
+	id := model.AttemptID{Job: 7, N: 1}
+	at := &attempt{id: id, slots: []slot{{task: 0, node: "n0"}, {task: 1, node: "n1", lost: true}}}
+	e := &Executor{attempts: map[model.AttemptID]*workload{id: {job: 7, at: at}}}
+	pod := func(name, task, attempt, node string) *corev1.Pod {
+		p := podAsking(name, nil)
+		p.Spec.SchedulingGates, p.Spec.NodeName = nil, node
+		p.Labels = map[string]string{pods.TaskLabel: task, pods.OpenedLabel: attempt}
+		return p
+	}
+	for _, c := range []struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		{pod("runs", "0", "7.0.1", "n0"), false},
+		{pod("waits", "0", "7.0.1", ""), true}, // its slot is filled by the first
+		{pod("lost", "1", "7.0.1", "n1"), true},
+		{pod("old", "0", "7.0.2", "n0"), true},
+		{pod("odd", "0", "", "n0"), true},
+	} {
+		if got := e.isLeft(c.pod); got != c.want {
+			t.Errorf("pod %s is left: %v", c.pod.Name, got)
+		}
+	}
+	elsewhere := pod("runs", "0", "7.0.1", "n2")
+	if !e.isLeft(elsewhere) {
+		t.Error("a pod on another node than its slot's is not left")
+	}
+}
