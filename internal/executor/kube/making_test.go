@@ -75,12 +75,19 @@ func TestPodOfATasksNameBefore(t *testing.T) {
 	d.api.Put(squatter)
 	d.forged = append(d.forged, squatter.Name)
 	d.of("v", "n0")
+	d.keptOutBy(squatter, at)
+}
+
+// keptOutBy waits until a task is told to have never started, since a pod of others has its name,
+// and checks that this pod stays.
+func (d *driver) keptOutBy(squatter *corev1.Pod, at model.AttemptID) {
+	d.t.Helper()
 	d.until("it is told", func() bool { return d.exitOf(at).Cause != "" })
 	if x := d.exitOf(at); x.Cause != model.NeverStarted || !strings.Contains(x.Message, "Comb did not make it") {
-		t.Errorf("it ended with %+v", x)
+		d.t.Errorf("it ended with %+v", x)
 	}
 	if strings.Contains(d.api.Text("pods", squatter.Name), "deletionTimestamp") {
-		t.Error("a pod that is somebody else's was deleted")
+		d.t.Error("a pod that is somebody else's was deleted")
 	}
 	d.api.Drop(squatter)
 	d.finish()
@@ -111,15 +118,7 @@ func TestPodOfATasksNameBeforeARestart(t *testing.T) {
 	d.api.Troubles.Forget("POST pods")
 	d.api.Troubles.Hold("pods", false)
 	d.restart()
-	d.until("it is told", func() bool { return d.exitOf(at).Cause != "" })
-	if x := d.exitOf(at); x.Cause != model.NeverStarted || !strings.Contains(x.Message, "Comb did not make it") {
-		t.Errorf("it ended with %+v", x)
-	}
-	if strings.Contains(d.api.Text("pods", squatter.Name), "deletionTimestamp") {
-		t.Error("a pod that is somebody else's was deleted")
-	}
-	d.api.Drop(squatter)
-	d.finish()
+	d.keptOutBy(squatter, at)
 }
 
 // Nor is such a pod deleted where the server was killed before it noted anything of the task: then

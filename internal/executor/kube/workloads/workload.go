@@ -33,7 +33,6 @@ type workload struct {
 type attempt struct {
 	id       model.AttemptID
 	start    *model.Start
-	known    bool // it may have begun before this server did
 	stop     bool
 	begun    bool         // gates were opened for it
 	requeued bool         // the server was told that a user suspended its object
@@ -52,7 +51,7 @@ type slot struct {
 }
 
 func newAttempt(a model.Action) *attempt {
-	at := &attempt{id: a.Attempt, start: a.Start, known: a.Known}
+	at := &attempt{id: a.Attempt, start: a.Start}
 	for i := range a.Start.Tasks {
 		ts := &a.Start.Tasks[i]
 		at.slots = append(at.slots, slot{task: ts.Task, node: string(ts.Place.Node)})
